@@ -30,10 +30,12 @@ BUGS = [
         (
             (
                 """ON job.id = outcome.id AND job.lease_token = outcome.lease_token
-                WHERE job.worker_id = %(worker_id)s
-                -- Otherwise a plan""",
-                """ON job.id = outcome.id WHERE job.worker_id IS NOT NULL
-                -- Otherwise a plan""",
+                CROSS JOIN LATERAL""",
+                "ON job.id = outcome.id CROSS JOIN LATERAL",
+            ),
+            (
+                "WHERE job.worker_id = %(worker_id)s -- Otherwise a plan",
+                "WHERE job.worker_id IS NOT NULL -- Otherwise a plan",
             ),
         ),
         "long_failing",

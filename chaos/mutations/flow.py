@@ -62,6 +62,23 @@ BUGS = [
         30,
     ),
     Bug(
+        "results of a group stand in another order",
+        "innocents failed",
+        (("ORDER BY named.place NULLS LAST, named.id", "ORDER BY named.id DESC"),),
+        "flowing",
+    ),
+    Bug(
+        "pruning forgets whose results are named",
+        "innocents failed",
+        (
+            ("link.gives_result AND link.predecessor_id = job.id", "false"),
+            ("link.gives_result AND link.batch_id = job.batch_id", "false"),
+        ),
+        "flowing",
+        "prune batches",
+        30,
+    ),
+    Bug(
         "ticks are lost while the last run has not ended",
         "tick never fired",
         (

@@ -11,12 +11,14 @@ from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+from ..base.mask_names import MASKED
 from ..conf import FINISHED
 from ..features import entries
 from ..models.job import Job
 from ..models.job_choices import QUEUED, Status
 from ..models.job_set import JobQuerySet
 from ..queue.acts import Changed
+from ..reports.task_words import OWN, with_own
 from ..tasks.arguments import Stored
 from ..tasks.stored_jobs import job_of
 from .forms import ActForm, ReasonForm, ResultForm
@@ -42,12 +44,15 @@ def run_again(jobs) -> Repeated:
     """
     # As text: SQL may have stored JSON that Python cannot read.
     texts = (Cast(column, TextField()) for column in ("args", "kwargs"))
-    columns = jobs.values_list("task", "queue_name", "priority", *texts)
+    columns = jobs.values_list("task", "queue_name", "priority", *texts, OWN)
     with transaction.atomic(using=Job.objects.db_to_write):
-        task, queue_name, priority, args, kwargs = columns.get()
+        task, queue_name, priority, args, kwargs, own = columns.get()
         new_job = job_of(task, Stored(args, kwargs))._replace(
             queue_name=queue_name, priority=priority, on_conflict="raise"
         )
+        if masked := with_own((), own):
+            keys = {**(new_job.keys or {}), MASKED: masked}
+            new_job = new_job._replace(keys=keys)
         (job,) = Job.objects.db_manager(Job.objects.db_to_write).insert([new_job])
     repeated = Repeated(1, 0)
     repeated.new_id = job.pk

@@ -13,6 +13,7 @@ from ..models.job_choices import Status
 from ..reports.json_text import readable
 from ..reports.remarks import Remark
 from ..reports.secrets import masked_key
+from ..reports.task_words import OWN, with_own
 from ..reports.texts import block, excerpt
 from ..tasks.registry import registry
 from ..tasks.sensitive import named_arguments, sensitive_words
@@ -62,12 +63,13 @@ def on_a_line(text: str, words: tuple[str, ...]) -> str:
 def masked_key_of(job: Job, key: str) -> str:
     """Return a key of the job without the values of its masked arguments."""
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
+    texts["own"] = OWN
     row = Job.objects.filter(pk=job.pk).annotate(**texts).values_list(*texts).first()
     if row is None:
         return key
-    kwargs, args = row
+    kwargs, args, own = row
     named = named_arguments(job.task, args)
-    return masked_key(key, sensitive_words(job.task), kwargs, named)
+    return masked_key(key, with_own(sensitive_words(job.task), own), kwargs, named)
 
 
 def short_reason(job: Job) -> str:

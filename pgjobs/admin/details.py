@@ -13,6 +13,7 @@ from django.db.models.functions import Cast, Left, Right
 from django.utils.timezone import now
 from django.utils.translation import gettext as _
 
+from ..base.mask_names import MASKED
 from ..base.moments import instant
 from ..features import entries
 from ..models.attempt import Attempt
@@ -21,6 +22,7 @@ from ..models.job_choices import Status
 from ..models.predecessor import Predecessor
 from ..reports.json_text import masked_result, plain, readable
 from ..reports.secrets import masked_key
+from ..reports.task_words import OWN, with_own
 from ..reports.texts import block, excerpt, visible
 from ..tasks.sensitive import named_arguments, sensitive_words
 from .markup import ago, exact, exactly, lasting
@@ -138,7 +140,7 @@ MOST_ATTEMPTS = 50
 # Keys that the page shows as links at once.
 LINKED = (
     *("batch_id", "has_successors", "first_id", "continued_as"),
-    *("place", "results", "results_taken"),
+    *("place", "results", "results_taken", MASKED),
 )
 ATTEMPT_TEXTS = ("exception_class", "message", "traceback")
 
@@ -179,13 +181,13 @@ def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     row = row or {}
     for key in entries("admin", "JOB_KEYS"):
         setattr(job, key, row.get(key))
+    job.own_words = row.get("own_words")
+    words = with_own(sensitive_words(job.task), job.own_words)
     return {
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
         "lineage": Lineage(row.get("correlation"), row.get("parent")),
-        "texts": list(texts(job.task, row, sensitive_words(job.task)))
-        if may_see_arguments
-        else [],
+        "texts": list(texts(job.task, row, words)) if may_see_arguments else [],
         "progress": progress_of(row),
         "progress_at": ago(row.get("progress_at")),
         "attempts": attempts[:MOST_ATTEMPTS],
@@ -228,6 +230,7 @@ def columns(may_see_arguments: bool) -> dict[str, Any]:
         "held_by": beginning(keys_without_links()),
         "result": beginning("return_value"),
         "log": Right("progress__log", LONGEST_TEXT),
+        "own_words": OWN,
     }
     return always | arguments if may_see_arguments else always
 

@@ -33,6 +33,7 @@ from ..models.job import Job
 from ..models.job_choices import Status
 from ..reports.job_filters import InvalidFilter, terms_of, uses_index
 from ..reports.reasons import reasons, turn_of
+from ..reports.task_words import OWN, with_own
 from ..reports.texts import excerpt
 from ..tasks.registry import registry
 from ..tasks.sensitive import sensitive_by_task
@@ -206,8 +207,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             arguments = short_arguments(changelist.result_list)
             words = sensitive_by_task({job.task for job in changelist.result_list})
             for job in changelist.result_list:
-                job.sensitive = words[job.task]
-                job.short_arguments = arguments.get(job.pk, "{}")
+                job.short_arguments, own = arguments.get(job.pk, ("{}", None))
+                job.sensitive = with_own(words[job.task], own)
         return changelist
 
     def get_object(self, request, object_id, from_field=None):
@@ -376,8 +377,8 @@ def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
         yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
 
 
-def short_arguments(jobs: list[Job]) -> dict[int, str]:
-    """Return the beginning of each job's arguments, as JSON text.
+def short_arguments(jobs: list[Job]) -> dict[int, tuple[str, str | None]]:
+    """Return the beginning of each job's arguments, as JSON text, and its own words.
 
     Large ones are not even read: to cut one, the server would fetch all of it.
     """
@@ -385,7 +386,8 @@ def short_arguments(jobs: list[Job]) -> dict[int, str]:
     text = Left(Cast("kwargs", TextField()), LONGEST_ARGUMENTS)
     small = When(LessThan(size, LARGE), then=text)
     shown = Job.objects.filter(pk__in=[job.pk for job in jobs])
-    return dict(shown.values_list("pk", Case(small, default=Value("{…}"))))
+    rows = shown.values_list("pk", Case(small, default=Value("{…}")), OWN)
+    return {pk: (text, own) for pk, text, own in rows}
 
 
 def holder_of_key(job) -> int | None:

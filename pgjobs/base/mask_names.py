@@ -2,6 +2,8 @@
 
 HARMLESS = "!"  # before a name that only looks secret
 RESULT = "return"  # what a task returns; no argument can have this name
+# In `Job.keys`: the arguments of this job that are masked, whatever its task says.
+MASKED = "masked"
 
 
 def names_to_mask(value):

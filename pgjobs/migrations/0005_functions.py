@@ -679,7 +679,7 @@ DECLARE
     obstacles jsonb := '{}';
 BEGIN
     -- A claim alone decides about jobs that need process units, must run alone or may
-    -- have expired, and reads results: the others are *ordinary*.
+    -- have expired, and reads results and their masks: the others are *ordinary*.
     SELECT array_agg(id) FILTER (WHERE pgjobs_knows(waiting_for)) AS ids,
         array_agg(id) AS seen,
         bool_or(
@@ -691,7 +691,7 @@ BEGIN
         bool_and(
             process_units IS NULL AND crashes + 1 < max_crashes
             AND (expires_at IS NULL OR attempts > 0)
-            AND (keys ? 'results') IS NOT TRUE
+            AND (keys ?| '{results,masked}') IS NOT TRUE
         ) AS are_ordinary
     INTO found
     FROM (
@@ -5118,7 +5118,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id', 'results'
+            'needs', 'batch_id', 'results', 'masked'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -5127,6 +5127,8 @@ BEGIN
                 WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
                     OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
                     THEN 'keys: on_success and on_failure must be names of tasks'
+                WHEN jsonb_typeof(NEW.keys -> 'masked') <> 'array'
+                    THEN 'keys: masked must be a list of names of arguments'
             END;
             IF fault IS NULL AND NEW.keys ? 'results' THEN
                 EXECUTE pg_catalog.format(
@@ -6028,6 +6030,168 @@ END
 $$;
 """,
     ),
+    "function pgjobs_replace_held": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_replace_held(
+    unique_keys text[], unique_fors text[], args jsonb[], kwargs jsonb[], keys jsonb[],
+    dependencies jsonb[], run_after timestamptz[], expires_at timestamptz[],
+    meta jsonb[]
+) RETURNS SETOF bigint LANGUAGE sql
+SET search_path FROM CURRENT
+AS $$
+    -- One look-up for each key, however few jobs the planner expects.
+    WITH found AS MATERIALIZED (
+        SELECT new.*, (
+                SELECT id FROM pgjobs_job AS job
+                WHERE job.unique_key = new.unique_key
+                    AND job.unique_for = new.unique_for
+                    AND pgjobs_holds_key(
+                        job.unique_for, job.unique_until, job.status, job.attempts,
+                        job.finished_at
+                    )
+            ) AS id
+        FROM unnest(
+            unique_keys, unique_fors, args, kwargs, keys, dependencies, run_after,
+            expires_at, meta
+        ) AS new (
+            unique_key, unique_for, args, kwargs, keys, dependencies, run_after,
+            expires_at, meta
+        )
+    ),
+    held AS MATERIALIZED (
+        SELECT id FROM pgjobs_job AS job
+        WHERE id = ANY (ARRAY(SELECT id FROM found))
+            AND pgjobs_holds_key(
+                job.unique_for, job.unique_until, job.status, job.attempts,
+                job.finished_at
+            )
+            AND job.status IN ('READY', 'SCHEDULED', 'WAITING')
+            AND job.attempts = 0
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ),
+    -- Other arguments may have other dependencies.
+    forgotten AS (
+        DELETE FROM pgjobs_predecessor
+        WHERE job_id = ANY (ARRAY(SELECT id FROM held)) AND needs = 'dependency'
+    ),
+    -- What comes before and after the job stays.
+    links (names) AS (
+        VALUES (
+            ARRAY['after', 'after_batches', 'needs', 'batch_id', 'has_successors']
+        )
+    ),
+    replaced AS (
+        UPDATE pgjobs_job AS job
+        SET waiting_for = NULL,
+            blocked_by_id = NULL,
+            (args, kwargs, dependencies, meta, keys, run_after, expires_at, status) = (
+                SELECT new.args, new.kwargs, new.dependencies, new.meta,
+                    nullif(
+                        coalesce(new.keys, '{}') - names || coalesce(
+                            (
+                                SELECT jsonb_object_agg(key, value)
+                                FROM jsonb_each(job.keys) WHERE key = ANY (names)
+                            ),
+                            '{}'
+                        ),
+                        '{}'
+                    ),
+                    new.run_after, new.expires_at,
+                    CASE
+                        WHEN new.run_after > statement_timestamp() THEN 'SCHEDULED'
+                        ELSE 'READY'
+                    END
+                FROM found AS new CROSS JOIN links WHERE new.id = job.id
+            )
+        WHERE id = ANY (ARRAY(SELECT id FROM held))
+        RETURNING job.id, job.queue_name
+    )
+    -- A job that stays SCHEDULED may be due earlier than workers know.
+    SELECT id FROM replaced CROSS JOIN LATERAL pg_notify('pgjobs', queue_name)
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_replace_held(
+    unique_keys text[], unique_fors text[], args jsonb[], kwargs jsonb[], keys jsonb[],
+    dependencies jsonb[], run_after timestamptz[], expires_at timestamptz[],
+    meta jsonb[]
+) RETURNS SETOF bigint LANGUAGE sql
+SET search_path FROM CURRENT
+AS $$
+    -- One look-up for each key, however few jobs the planner expects.
+    WITH found AS MATERIALIZED (
+        SELECT new.*, (
+                SELECT id FROM pgjobs_job AS job
+                WHERE job.unique_key = new.unique_key
+                    AND job.unique_for = new.unique_for
+                    AND pgjobs_holds_key(
+                        job.unique_for, job.unique_until, job.status, job.attempts,
+                        job.finished_at
+                    )
+            ) AS id
+        FROM unnest(
+            unique_keys, unique_fors, args, kwargs, keys, dependencies, run_after,
+            expires_at, meta
+        ) AS new (
+            unique_key, unique_for, args, kwargs, keys, dependencies, run_after,
+            expires_at, meta
+        )
+    ),
+    held AS MATERIALIZED (
+        SELECT id FROM pgjobs_job AS job
+        WHERE id = ANY (ARRAY(SELECT id FROM found))
+            AND pgjobs_holds_key(
+                job.unique_for, job.unique_until, job.status, job.attempts,
+                job.finished_at
+            )
+            AND job.status IN ('READY', 'SCHEDULED', 'WAITING')
+            AND job.attempts = 0
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ),
+    -- Other arguments may have other dependencies.
+    forgotten AS (
+        DELETE FROM pgjobs_predecessor
+        WHERE job_id = ANY (ARRAY(SELECT id FROM held)) AND needs = 'dependency'
+    ),
+    -- What comes before and after the job stays.
+    links (names) AS (
+        VALUES (
+            ARRAY[
+                'after', 'after_batches', 'needs', 'batch_id', 'has_successors', 'place'
+            ]
+        )
+    ),
+    replaced AS (
+        UPDATE pgjobs_job AS job
+        SET waiting_for = NULL,
+            blocked_by_id = NULL,
+            (args, kwargs, dependencies, meta, keys, run_after, expires_at, status) = (
+                SELECT new.args, new.kwargs, new.dependencies, new.meta,
+                    nullif(
+                        coalesce(new.keys, '{}') - names || coalesce(
+                            (
+                                SELECT jsonb_object_agg(key, value)
+                                FROM jsonb_each(job.keys) WHERE key = ANY (names)
+                            ),
+                            '{}'
+                        ),
+                        '{}'
+                    ),
+                    new.run_after, new.expires_at,
+                    CASE
+                        WHEN new.run_after > statement_timestamp() THEN 'SCHEDULED'
+                        ELSE 'READY'
+                    END
+                FROM found AS new CROSS JOIN links WHERE new.id = job.id
+            )
+        WHERE id = ANY (ARRAY(SELECT id FROM held))
+        RETURNING job.id, job.queue_name
+    )
+    -- A job that stays SCHEDULED may be due earlier than workers know.
+    SELECT id FROM replaced CROSS JOIN LATERAL pg_notify('pgjobs', queue_name)
+$$;
+""",
+    ),
     "function pgjobs_batch_outcome": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_batch_outcome(
     batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
@@ -6791,7 +6955,12 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_results_of(keys jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    found jsonb := '{}';
+    -- What is masked already: see masks.py.
+    found jsonb := (
+        SELECT coalesce(jsonb_object_agg(each, '{"masked": true}'::jsonb), '{}')
+        FROM jsonb_array_elements_text(keys -> 'masked') AS each
+        WHERE each IS NOT NULL
+    );
     name text;
     entry jsonb;
 BEGIN
@@ -6799,7 +6968,7 @@ BEGIN
         found := found || jsonb_build_object(
             name, entry || pgjobs_ends_before(
                 entry, ARRAY(SELECT jsonb_array_elements_text(entry -> 'path'))
-            )
+            ) || jsonb_build_object('needs', coalesce(keys ->> 'needs', 'success'))
         );
     END LOOP;
     RETURN found::text;
@@ -7340,7 +7509,7 @@ BEGIN
                     'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
                     'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up',
                     'pgjobs_token_beyond', 'pgjobs_enqueued_in', 'pgjobs_cluster',
-                    'pgjobs_fault_of_results'
+                    'pgjobs_ends_for_others', 'pgjobs_fault_of_results'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'

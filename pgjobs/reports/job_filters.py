@@ -185,7 +185,7 @@ def has_argument(key: str, text: str) -> Q:
     """Match the value of an argument; `a.b` names the key b of the object a."""
     names = checked(key).split(".")
     values = list(values_of(checked(text)))
-    shown = is_shown([*names, *keys_in(values)])
+    shown = is_shown([*names, *keys_in(values)]) & is_open_for_all(names[0])
     size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
     holds = Q()
     for value in values:
@@ -215,6 +215,11 @@ def is_shown(names: list[str]) -> Q:
     if not open_tasks:
         raise InvalidFilter(_("What is masked cannot be searched."))
     return Q(task__in=open_tasks)
+
+
+def is_open_for_all(name: str) -> Q:
+    """Match the jobs that have no word of their own for this argument."""
+    return Q(keys__masked=None) | ~Q(keys__masked__contains=[name])
 
 
 def is_open_key(kind: str) -> Q:

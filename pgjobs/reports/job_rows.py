@@ -13,6 +13,7 @@ from ..models.job import Job
 from ..models.job_set import JobQuerySet
 from ..queue.acts import batches
 from .json_text import on_one_line
+from .task_words import OWN, with_own
 
 AT_ONCE = 1_000
 LARGE = 100_000  # bytes; larger arguments are skipped
@@ -57,11 +58,12 @@ def some_rows(
     """Yield the rows of these jobs; `words_of` says what a task calls sensitive."""
     texts = {f"{name}_text": text for name, text in TEXTS.items() if name in names}
     rows = Job.objects.using(database).filter(pk__in=ids).order_by("pk")
-    for row in rows.values(*COLUMNS, **texts):
+    for row in rows.values(*COLUMNS, own=OWN, **texts):
+        own = row.pop("own")
         columns = {name.removesuffix("_text"): row[name] for name in row}
         if "arguments" in columns:
             columns["arguments"] = on_one_line(
-                columns["arguments"], words_of(row["task"])
+                columns["arguments"], with_own(words_of(row["task"]), own)
             )
         yield columns
 

@@ -21,7 +21,7 @@ from ..models.worker import Worker
 from ..sql import statement
 from .reading import VIEW, needs_views, read, rows_with_keys
 from .secrets import masked_key
-from .task_words import Known
+from .task_words import OWN, Known, with_own
 
 MOST_KEYS = 20
 MOST_COUNTED = 1_000
@@ -94,14 +94,14 @@ def with_masked_keys(database: str, found: dict[int, Obstacle]) -> dict[int, Obs
         return {id: each._replace(key=None) for id, each in found.items()}
     jobs = Job.objects.using(database).filter(pk__in=found)
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
-    rows = list(jobs.annotate(**texts).values_list("pk", "task", *texts))
+    rows = list(jobs.annotate(**texts).values_list("pk", "task", *texts, OWN))
     words = Known.tasks.of({task for _, task, *_ in rows})
     masked = {}
-    for id, task, kwargs, args in rows:
+    for id, task, kwargs, args, own in rows:
         key = found[id].key
         if key is not None:
             named = Known.tasks.named(task, args)
-            key = masked_key(key, words[task], kwargs, named)
+            key = masked_key(key, with_own(words[task], own), kwargs, named)
         masked[id] = found[id]._replace(key=key)
     return masked
 

@@ -1,9 +1,25 @@
 """What tasks say of the names of their arguments. `tasks/sensitive.py` answers."""
 
+import json
 from collections.abc import Iterable
 from typing import Protocol
 
+from django.db.models.fields.json import KT
+
+from ..base.mask_names import MASKED
+
 Words = tuple[str, ...]
+OWN = KT(f"keys__{MASKED}")  # what `with_own` takes, of a row
+
+
+def with_own(words: Words, masked: str | None) -> Words:
+    """Return the words of a task with those of one of its jobs, a JSON text."""
+    try:
+        names = json.loads(masked or "[]")
+    except (ValueError, RecursionError):
+        return words
+    named = names if isinstance(names, list) else ()
+    return (*words, *(name for name in named if name and isinstance(name, str)))
 
 
 class TaskWords(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 from ..exceptions import UnknownTask
 from ..reports.json_text import is_secret, with_names
 from ..reports.secrets import Hiding
-from ..reports.task_words import Known, Words
+from ..reports.task_words import Known, Words, with_own
 from . import tables
 from .registry import registry
 
@@ -76,10 +76,15 @@ def places(task: str) -> tuple[tuple[str, ...], str]:
         return (), UNNAMED if definitions.exists() else UNKNOWN
 
 
-def hiding_arguments(task: str, args: str, kwargs: str) -> Hiding:
-    """Return what masks the values of a job's sensitive arguments in a text."""
+def hiding_arguments(
+    task: str, args: str, kwargs: str, own: str | None = None
+) -> Hiding:
+    """Return what masks the values of a job's sensitive arguments in a text.
+
+    `own`: the job's own words, see `with_own`.
+    """
     named = partial(named_arguments, task, args)
-    return Hiding(sensitive_words(task), named, kwargs)
+    return Hiding(with_own(sensitive_words(task), own), named, kwargs)
 
 
 class DeclaredWords:

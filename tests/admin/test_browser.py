@@ -168,7 +168,10 @@ def addresses() -> dict[str, str]:
     # As an admission links them.
     Predecessor.objects.create(job_id=second.pk, predecessor_id=first.pk)
     Predecessor.objects.create(job_id=third.pk, predecessor_id=second.pk)
-    Job.objects.filter(pk=second.pk).update(keys={"after": [first.pk]})
+    # Its argument was the masked result of the first.
+    taken = {"a": {"of": "result", "jobs": [first.pk]}}
+    keys = {"after": [first.pk], "results_taken": taken, "masked": ["a"]}
+    Job.objects.filter(pk=second.pk).update(keys=keys)
     batch = enqueue(group([add.bind(1), add.bind(2)], description=LONG))
     event = dead_letter()
     app = "/admin/pgjobs/"

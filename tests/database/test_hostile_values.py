@@ -519,6 +519,7 @@ class Working:
             job_id=job.id,
             lease_token=job.lease_token,
             values="{}",
+            marks="{}",
         )
 
     def record(self, claimed: list) -> None:

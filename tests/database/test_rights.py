@@ -30,7 +30,11 @@ WAITING_FOR_EVENTS = (
 )
 NEEDED_BY_WRITERS = {
     "pgjobs_cluster": WAITING_FOR_EVENTS,
+    "pgjobs_ends_for_others": "UPDATE pgjobs_job SET status = 'SUCCESSFUL',"
+    """ finished_at = now(), keys = '{"lock": "door"}'""",
     "pgjobs_enqueued_in": WAITING_FOR_EVENTS,
+    "pgjobs_fault_of_results": "INSERT INTO pgjobs_job (task, keys) VALUES ('new',"
+    """ '{"results": {}}')""",
     "pgjobs_first_line": "UPDATE pgjobs_job SET status = 'READY'",
     "pgjobs_first_obstacle": "UPDATE pgjobs_job SET status = 'READY'",
     "pgjobs_follow_up": "UPDATE pgjobs_job SET status = 'SUCCESSFUL',"

@@ -39,9 +39,14 @@ def running_jobs_and_no_others_have_an_owner(old, label, new):
 
 @guarantee
 def a_life_ends_once(old, label, new):
-    """Only an operator's retry leads out of an end."""
+    """Only an operator's retry leads out of an end.
+
+    That of a job before another one revives what was cancelled because of it.
+    """
     return all(
-        before.status not in FINISHED or after.life == before.life + 1
+        before.status not in FINISHED
+        or after.life == before.life + 1
+        or (label[0] == "retry" and before.status == "CANCELLED")
         for before, after in changed(old, new)
     )
 
@@ -110,7 +115,7 @@ def a_job_of_a_living_worker_is_not_taken_away(old, label, new):
 @guarantee
 def only_an_error_counts_as_a_failure(old, label, new):
     return all(
-        after.failures <= before.failures or label[-1] == "RETRY"
+        after.failures <= before.failures or label[-1] in ("RETRY", "FAIL")
         for before, after in changed(old, new)
     )
 

@@ -47,6 +47,8 @@ class Body(NamedTuple):
     token: int
     life: int
     attempt: int
+    given: int = 0  # the life of the source whose result it has, see flow.py
+    has_begun: bool = True
 
 
 class Message(NamedTuple):
@@ -63,6 +65,10 @@ class State(NamedTuple):
     bodies: frozenset[Body] = frozenset()
     messages: frozenset[Message] = frozenset()
     next_token: int = 1
+    # See flow.py: the life whose result is stored, and what became of the source.
+    stored: int = 0
+    is_linked: bool = False
+    is_gone: bool = False
 
     def with_job(self, number: int, **changes) -> "State":
         jobs = list(self.jobs)
@@ -97,6 +103,8 @@ WORKERS = (0, 1)
 
 class Machine:
     """What may happen. Subclasses with one method changed are bugs to be found."""
+
+    guarantees: tuple = ()  # beside those of all machines
 
     def __init__(self, scope: Scope):
         self.scope = scope
@@ -190,6 +198,7 @@ class Machine:
             if state.is_alive[worker]:
                 token = self.token_of_claim(state, job)
                 body = Body(worker, number, token, job.life, job.attempts + 1)
+                body = self.informed(state, body)
                 claimed = state.with_job(
                     number,
                     status="RUNNING",
@@ -200,6 +209,10 @@ class Machine:
                 heard = claimed._replace(bodies=claimed.bodies | {body})
                 yield (how, worker, number), heard
                 yield (f"{how} unheard", worker, number), claimed
+
+    def informed(self, state: State, body: Body) -> Body:
+        """Return the body with what its claim has read of other jobs."""
+        return body
 
     def may_claim(self, state: State, job: Job) -> bool:
         return job.status == "READY" and not job.is_expired
@@ -212,7 +225,7 @@ class Machine:
     def ends(self, state: State, body: Body) -> Iterator[Step]:
         """Let a body end, even if its job belongs to another worker by now."""
         job = state.jobs[body.job]
-        for verdict in self.scope.verdicts:
+        for verdict in self.verdicts_of(body):
             if verdict == "WAIT" and job.wait in DONE and self.counts(job, body):
                 continue
             message = Message(body, verdict)
@@ -222,6 +235,9 @@ class Machine:
                     bodies=state.bodies - {body}, messages=state.messages | {message}
                 ),
             )
+
+    def verdicts_of(self, body: Body) -> tuple[str, ...]:
+        return self.scope.verdicts
 
     def deliveries(self, state: State, message: Message) -> Iterator[Step]:
         """Let a message arrive; its answer may be lost, and it is sent once more."""

@@ -47,7 +47,7 @@ def has_ended(machine: Machine, state: State) -> bool:
 def guarantees_of(machine: Machine) -> list[Guarantee]:
     if most := machine.scope.most:
         return [*GUARANTEES, no_more_than(most), the_lowest_id_is_next]
-    return GUARANTEES
+    return [*GUARANTEES, *machine.guarantees]
 
 
 def search(machine: Machine, sought: str = "") -> Found:

@@ -34,12 +34,14 @@ from ...admin.markup import (
 )
 from ...admin.searching import may_see_arguments
 from ...base.ids import read_id
+from ...base.mask_names import MASKED
 from ...base.plain_json import dump
 from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
 from ...features import entries
 from ...models.definition import TaskDefinition
 from ...models.job import Job
 from ...reports.json_text import plain
+from ...reports.task_words import with_own
 from ...reports.texts import block, excerpt
 from ...tasks.registry import registry
 from ...tasks.task import Task
@@ -76,7 +78,7 @@ class JobForm(ArgumentsMixin, forms.Form):
         self.initial["priority"] = task.options.priority
         if like is not None:
             self.initial |= {"queue_name": like.queue_name, "priority": like.priority}
-            self.begin_with(like.kwargs if isinstance(like.kwargs, dict) else {})
+            self.begin_with(arguments_like(like))
 
     @property
     def fieldsets(self) -> list[tuple[Any, list]]:
@@ -104,6 +106,16 @@ class JobForm(ArgumentsMixin, forms.Form):
             return None
         jobs = enqueued if isinstance(enqueued, list) else [enqueued]
         return [job for job in jobs if job is not None]
+
+
+def arguments_like(job: Job) -> dict[str, Any]:
+    """Return the arguments of a job, without those that are masked for it alone.
+
+    Another job would show what is entered in their fields.
+    """
+    arguments = job.kwargs if isinstance(job.kwargs, dict) else {}
+    own = with_own((), dump((job.keys or {}).get(MASKED)))
+    return {name: value for name, value in arguments.items() if name not in own}
 
 
 class Parameter(NamedTuple):

@@ -10,6 +10,7 @@ from ...base.moments import instant
 from ...models.job import Job
 from ...models.job_choices import Status
 from ...models.job_set import JobQuerySet
+from ...reports.task_words import OWN
 from ...reports.texts import excerpt, one_line
 from ...tasks.sensitive import hiding_arguments
 from ..operating.choosing import moment
@@ -125,7 +126,7 @@ class Places:
         ids = [place.job for place in places if place.aggregate_id or place.title]
         texts = (Cast(column, TextField()) for column in ("args", "kwargs"))
         jobs = Job.objects.using(self.alias).filter(pk__in=ids)
-        arguments = {id: rest for id, *rest in jobs.values_list("pk", *texts)}
+        arguments = {id: rest for id, *rest in jobs.values_list("pk", *texts, OWN)}
         return [
             with_mask(place, arguments[place.job]) if place.job in arguments else place
             for place in places
@@ -160,7 +161,7 @@ def sleeps(alias: str) -> QuerySet:
     )
 
 
-def with_mask(place: Place, arguments: list[str]) -> Place:
+def with_mask(place: Place, arguments: list[Any]) -> Place:
     hide = hiding_arguments(place.task, *arguments)
     asked = place.asked
     if place.title:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...base.mask_names import MASKED
 from ...base.plain_json import dump
 from ...queue.new_job import NewJob
 from ...reports.json_text import is_secret
 from ...reports.secrets import Hiding
-from ...reports.task_words import Words
+from ...reports.task_words import Words, with_own
 from ...tasks.running_job import RunningJob
 from ...tasks.sensitive import named_arguments, sensitive_by_task, sensitive_words
 
@@ -29,12 +30,14 @@ class Scrubber:
 
     @classmethod
     def of_attempt(cls, job: RunningJob) -> "Scrubber":
-        return cls(sensitive_words(job.task_name), job.hide)
+        own = getattr(job.hide, "words", ())
+        return cls((*sensitive_words(job.task_name), *own), job.hide)
 
     @classmethod
     def of_job(cls, job: Any) -> "Scrubber":
         """Return one for a row of the table."""
-        words = sensitive_words(job.task)
+        own = dump((job.keys or {}).get(MASKED))
+        words = with_own(sensitive_words(job.task), own)
         named = named_arguments(job.task, dump(job.args))
         texts = (dump(each) for each in (job.kwargs, job.meta or {}))
         return cls(words, Hiding(words, named, *texts))

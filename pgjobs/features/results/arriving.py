@@ -5,20 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError
 
-from ...base.mask_names import RESULT
+from ...base.mask_names import MASKED
 from ...base.plain_json import dump_checked, load
 from ...conf import settings
 from ...exceptions import InvalidArguments
 from ...queue.recording import Unsuccessful
 from ...queue.statements import execute_on
-from ...reports.json_text import is_secret
 from ...reports.secrets import Hiding
 from ...sql import statement
-from ...tasks.sensitive import sensitive_by_task
 from ...worker.slots.outcomes import unsuccessful
 from .later import hint_of
+from .masks import masked_names
 from .placeholders import Outcome
-from .sources import MOST_MEMBERS, cure_of
+from .sources import MOST_MEMBERS
 
 if TYPE_CHECKING:
     from ...worker.slots.execution import Execution
@@ -40,14 +39,18 @@ def fill_in(execution: "Execution") -> Unsuccessful | None:
     job, task = execution.job, execution.task
     assert job.results is not None and task is not None
     found = load(job.results)
-    hide_values_of(execution, found)
+    masked = masked_names(found, execution.options.sensitive)
+    hide_values_of(execution, found, masked)  # before an error quotes one
+    wanted = {name: each for name, each in found.items() if "of" in each}
+    if not wanted:
+        execution.job = job._replace(results=None)
+        return None
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     try:
-        for name, each in found.items():
+        for name, each in wanted.items():
             try:
                 hint = hint_of(task.signature, name)
-                refuse_unmasked(name, each, execution)  # before an error quotes it
                 values[name] = fitting(hint, each)
             except KeyError:
                 faults[name] = "is no parameter of this task"
@@ -60,15 +63,18 @@ def fill_in(execution: "Execution") -> Unsuccessful | None:
         unfit = InvalidArguments(task.name, faults)
         return unsuccessful(job, "FAIL", str(unfit), unfit, hide=execution.hide)
     try:
-        return store(execution, values)
+        return store(execution, values, masked)
     except DatabaseError as error:
         return execution.ended_by(error)
 
 
-def store(execution: "Execution", values: dict[str, Any]) -> Unsuccessful | None:
+def store(
+    execution: "Execution", values: dict[str, Any], masked: list[str]
+) -> Unsuccessful | None:
     job = execution.job
     parameters = {
         "values": dump_checked(values),
+        "marks": dump_checked({MASKED: masked} if masked else {}),
         "job_id": job.id,
         "lease_token": job.lease_token,
     }
@@ -80,24 +86,16 @@ def store(execution: "Execution", values: dict[str, Any]) -> Unsuccessful | None
     return None
 
 
-def refuse_unmasked(name: str, found: dict[str, Any], execution: "Execution") -> None:
-    """Raise Misfit if a result that is masked came where it is not."""
-    if is_secret(name, execution.options.sensitive):
-        return
-    tasks = {end["task"] for end in found.get("ends", ()) if end["task"]}
-    for task, words in sensitive_by_task(tasks).items():
-        if RESULT in words:
-            raise Misfit(f"{task} calls its result sensitive. {cure_of(name)}")
-
-
-def hide_values_of(execution: "Execution", found: dict[str, Any]) -> None:
-    """Mask in texts what arguments get whose names are sensitive."""
+def hide_values_of(
+    execution: "Execution", found: dict[str, Any], masked: list[str]
+) -> None:
+    """Mask in texts what arguments get that are `masked`, or of a sensitive name."""
     gotten = {
         name: [end["value"] for end in each.get("ends", ())]
         for name, each in found.items()
     }
     hide = Hiding(
-        execution.options.sensitive,
+        (*execution.options.sensitive, *masked),
         *execution.hide.arguments,
         partial(dump_checked, gotten),
     )
@@ -123,6 +121,9 @@ def value_of(found: dict[str, Any]) -> Any:
             raise NotYet(f"Job {end['id']}, whose result it gets, has not ended.")
         if end["status"] == "GONE":
             raise Misfit(f"is gone with job {end['id']}")
+        # It was retried, and failed, while the first worker of this job died.
+        if end["status"] != "SUCCESSFUL" and found["needs"] == "success":
+            raise Misfit(f"is none: job {end['id']} is {end['status']}")
     if found["of"] == "results":
         if len(ends) < found.get("expected", 0):
             raise Misfit(f"{found['expected'] - len(ends)} are gone with their jobs")

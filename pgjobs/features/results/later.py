@@ -24,6 +24,12 @@ def check(task: "Task[..., Any, Any]", later: dict[str, Later]) -> None:
                 f"cannot be {value!r}: the job's {made} is made of it, and is needed "
                 "when it is enqueued"
             )
+        elif task.options.is_unique and task.options.on_conflict == "replace":
+            faults[name] = (
+                f"cannot be {value!r}: on_conflict='replace' gives a job that waits "
+                "other arguments, and leaves the jobs before it. Say "
+                "on_conflict='return'"
+            )
         elif value_may_lack(task) and refuses_none(task, name, value):
             faults[name] = (
                 f"{value!r} is None if the job before fails, because of "

@@ -8,11 +8,9 @@ order of the group, which belong to no batch or to another one.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...base.mask_names import RESULT
 from ...conf import settings
 from ...exceptions import InvalidTask
 from ...queue.new_job import NewJob
-from ...reports.json_text import is_secret
 from ...tasks import tables
 from ...tasks.later import Later
 from ...tasks.task import BoundTask
@@ -81,8 +79,7 @@ def entry_of(
     ends = [*ends, *named] if is_named else ends
     found = meant(value, ends)
     who = f"{bound.task.name}: {name}={value!r}"
-    fault = fault_of(value, found, ends, callback) or unmasked(bound, name, found)
-    if fault:
+    if fault := fault_of(value, found, ends, callback):
         raise InvalidTask(f"{who} {fault}.")
     entry: dict[str, Any] = {"of": value._kind}
     if value._path:
@@ -145,21 +142,6 @@ def fault_of(
 
 def may_be_skipped(bound: BoundTask) -> bool:
     return bound.options.is_unique and bound.options.on_conflict == "skip"
-
-
-def unmasked(bound: BoundTask, name: str, found: Sequence[End]) -> str:
-    """Return why a result that is masked must not come here, or an empty text."""
-    if is_secret(name, bound.options.sensitive):
-        return ""
-    for end in found:
-        if end.bound is not None and RESULT in end.bound.options.sensitive:
-            task = end.bound.task.name
-            return f"is a result that {task} calls sensitive. {cure_of(name)}"
-    return ""
-
-
-def cure_of(name: str) -> str:
-    return f"Say sensitive=({name!r},) of this task, too"
 
 
 def missing(value: Placeholder, ends: Sequence[End]) -> str:

@@ -6,6 +6,7 @@ from ...admin.details import LONGEST_LINE, Lineage, beginning, json_block
 from ...admin.markup import exactly
 from ...admin.searching import may_see_arguments
 from ...models.job import Job
+from ...reports.task_words import with_own
 from ...reports.texts import excerpt
 from ...tasks.sensitive import sensitive_words
 from .tables import Step
@@ -29,7 +30,7 @@ def steps_of(job: Job, may_see_results: bool):
     rows = Step.objects.filter(job_id=job.pk).defer("return_value")
     if may_see_results:
         rows = rows.annotate(result=beginning("return_value", LONGEST_STEP_RESULT))
-    words = sensitive_words(job.task)
+    words = with_own(sensitive_words(job.task), job.own_words)
     for step in rows.order_by("-life", "-finished_at", "-pk")[: MOST_STEPS + 1]:
         step.shown_name = excerpt(step.name, LONGEST_LINE)
         step.shown_end = exactly(step.finished_at)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pgjobs import chain, enqueue, group, result, results, task
-from pgjobs.exceptions import InvalidTask
+from pgjobs import chain, enqueue, group, result, results
 from pgjobs.models import Job
 from tests.actors import Hand, admit, execute
 from tests.operators import operator, page_of, text_of
@@ -49,25 +48,3 @@ def test_page_bears_whatever_sql_has_stored(stored):
         {"stored": stored, "id": last.pk},
     )
     assert "needs its success" in page(last)
-
-
-def test_secret_result_is_masked_and_goes_only_where_it_is_masked():
-    secret = task(name="tests.results.secret", sensitive=("return",))(gives_secret)
-    takes = task(name="tests.results.takes", sensitive=("iban",))(returns_length)
-    with pytest.raises(InvalidTask, match=r"tests\.results\.secret calls sensitive"):
-        enqueue(chain(secret.bind(), echo.bind(result)))
-    first, last = enqueue(chain(secret.bind(), takes.bind(result)))
-    drain()
-    last.refresh_from_db()
-    assert last.return_value == 16
-    for job in (first, last):
-        response = operator("view_job", "view_job_arguments").get(page_of(job))
-        assert "DE89370400440532" not in text_of(response)
-
-
-def gives_secret() -> str:
-    return "DE89370400440532"
-
-
-def returns_length(iban: str) -> int:
-    return len(iban)

@@ -132,6 +132,11 @@ def test_result_of_what_stands_there_twice_is_refused():
             lambda: add.using(unique=True).bind(result),
             "a: cannot be result: the job's unique key is made of it",
         ),
+        (
+            lambda: add.using(unique_key="k", on_conflict="replace").bind(result),
+            "a: cannot be result: on_conflict='replace' gives a job that waits other "
+            "arguments, and leaves the jobs before it. Say on_conflict='return'",
+        ),
         (lambda: add.using(unique=("a",)).bind(result), "unique key"),
         (lambda: add.using(unique_key="key-{a}").bind(result), "unique_key"),
         (lambda: add.using(lock="lock-{a}").bind(result), "lock"),

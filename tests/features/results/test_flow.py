@@ -118,6 +118,29 @@ def test_job_that_holds_the_unique_key_counts_as_the_member():
     assert returned(held) == 8
 
 
+def test_member_that_is_replaced_keeps_its_place():
+    """In its own group, and in that whose member has replaced it."""
+    once = add.using(unique_key="one", on_conflict="replace")
+    parts = [once.bind(1, 0), add.bind(2, 0)]
+    _, first = enqueue(chain(group(parts), echo.bind(results)))
+    parts = [add.bind(3, 0), add.bind(4, 0), once.bind(5, 0)]
+    _, second = enqueue(chain(group(parts), echo.bind(results)))
+    once.enqueue(6, 0)
+    drain()
+    assert returned(first) == [6, 2]
+    assert returned(second) == [3, 4, 6]
+
+
+def test_job_that_is_replaced_gets_the_values_that_it_was_given():
+    source = enqueue(echo, 5)
+    once = echo.using(unique_key="one")
+    held = once.using(after=source).enqueue(result)
+    assert once.using(on_conflict="replace").enqueue("plain") == held
+    drain()
+    assert returned(held) == "plain"
+    assert "results" not in held.keys
+
+
 def test_members_that_join_later_come_last():
     batch, last = enqueue(
         chain(

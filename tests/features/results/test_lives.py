@@ -154,6 +154,30 @@ def test_crash_before_the_value_is_stored_reads_it_again(hand):
     assert '"value": 5' in value_claimed(other, last)
 
 
+def test_failure_of_a_job_that_was_retried_is_no_result(hand):
+    """The value was read, and lost with its worker, before the retry failed."""
+    first, last = pair_of()
+    succeed(hand, first)
+    assert '"value": 5' in value_claimed(hand, last)
+    first.retry()
+    hand.vanish()
+    other = Hand("other")
+    other.rescue()
+    failing = other.claim_one()
+    assert failing.id == first.pk
+    other.set_back(failing, "FAIL")
+    drain()
+    last.refresh_from_db()
+    assert last.status == "FAILED"
+    assert f"value: is none: job {first.pk} is FAILED" in last.reason
+    first.refresh_from_db()
+    first.retry()
+    last.retry()
+    drain()
+    last.refresh_from_db()
+    assert (last.status, last.return_value) == ("SUCCESSFUL", 5)
+
+
 def test_member_that_was_deleted_is_no_shorter_list(hand):
     batch, last = enqueue(
         chain(group([echo.bind(1), echo.bind(2)]), echo.bind(results))

@@ -198,18 +198,3 @@ def test_failure_before_is_no_misfit_where_outcomes_are_asked_for():
     drain()
     last.refresh_from_db()
     assert last.return_value["status"] == "FAILED"
-
-
-def test_secret_result_of_a_group_fails_where_it_would_be_shown():
-    secret = task(name="tests.results.secret", sensitive=("return",))(gives_secret)
-    batch = enqueue(group([secret.bind()]))
-    last = total.using(after=batch).enqueue(results)
-    drain()
-    last.refresh_from_db()
-    assert last.status == "FAILED"
-    assert "tests.results.secret calls its result sensitive" in last.reason
-    assert "DE89370400440532" not in last.reason
-
-
-def gives_secret() -> str:
-    return "DE89370400440532"

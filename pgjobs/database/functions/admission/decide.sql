@@ -25,7 +25,7 @@ DECLARE
     obstacles jsonb := '{}';
 BEGIN
     -- A claim alone decides about jobs that need process units, must run alone or may
-    -- have expired, and reads results: the others are *ordinary*.
+    -- have expired, and reads results and their masks: the others are *ordinary*.
     SELECT array_agg(id) FILTER (WHERE pgjobs_knows(waiting_for)) AS ids,
         array_agg(id) AS seen,
         bool_or(
@@ -37,7 +37,7 @@ BEGIN
         bool_and(
             process_units IS NULL AND crashes + 1 < max_crashes
             AND (expires_at IS NULL OR attempts > 0)
-            AND (keys ? 'results') IS NOT TRUE
+            AND (keys ?| '{results,masked}') IS NOT TRUE
         ) AS are_ordinary
     INTO found
     FROM (

@@ -94,7 +94,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id', 'results'
+            'needs', 'batch_id', 'results', 'masked'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -103,6 +103,8 @@ BEGIN
                 WHEN length(NEW.keys ->> 'on_success') NOT BETWEEN 1 AND 200
                     OR length(NEW.keys ->> 'on_failure') NOT BETWEEN 1 AND 200
                     THEN 'keys: on_success and on_failure must be names of tasks'
+                WHEN jsonb_typeof(NEW.keys -> 'masked') <> 'array'
+                    THEN 'keys: masked must be a list of names of arguments'
             END;
             IF fault IS NULL AND NEW.keys ? 'results' THEN
                 EXECUTE pg_catalog.format(

@@ -50,7 +50,9 @@ AS $$
     -- What comes before and after the job stays.
     links (names) AS (
         VALUES (
-            ARRAY['after', 'after_batches', 'needs', 'batch_id', 'has_successors']
+            ARRAY[
+                'after', 'after_batches', 'needs', 'batch_id', 'has_successors', 'place'
+            ]
         )
     ),
     replaced AS (

@@ -7,7 +7,12 @@
 CREATE OR REPLACE FUNCTION pgjobs_results_of(keys jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    found jsonb := '{}';
+    -- What is masked already: see masks.py.
+    found jsonb := (
+        SELECT coalesce(jsonb_object_agg(each, '{"masked": true}'::jsonb), '{}')
+        FROM jsonb_array_elements_text(keys -> 'masked') AS each
+        WHERE each IS NOT NULL
+    );
     name text;
     entry jsonb;
 BEGIN
@@ -15,7 +20,7 @@ BEGIN
         found := found || jsonb_build_object(
             name, entry || pgjobs_ends_before(
                 entry, ARRAY(SELECT jsonb_array_elements_text(entry -> 'path'))
-            )
+            ) || jsonb_build_object('needs', coalesce(keys ->> 'needs', 'success'))
         );
     END LOOP;
     RETURN found::text;
