@@ -160,8 +160,8 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
       `process_units`
-    - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
-      `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
+    - waiting: `expires`, `dependencies`, `after_failure`, `gate`, `lock`,
+      `lock_mode`, `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`
     - many jobs instead of one: `write_all`
     - what follows the end: `on_success`, `on_failure`

@@ -149,7 +149,7 @@ class Migration(migrations.Migration):
                 migrations.AlterField(
                     model_name='job',
                     name='waiting_for',
-                    field=models.CharField(blank=True, choices=[('predecessor', 'its predecessors'), ('dependency', 'its dependencies'), ('lock', 'a lock'), ('limit', 'a free place'), ('rate', 'its rate'), ('answer', 'an answer'), ('event', 'an event'), ('jobs', 'other jobs')], db_comment='The first obstacle of a WAITING job: predecessor, dependency, lock, limit or rate; or answer, event or jobs, for which its task waits. NULL: it is not WAITING.', max_length=11, null=True, verbose_name='waits for'),
+                    field=models.CharField(blank=True, choices=[('predecessor', 'its predecessors'), ('dependency', 'its dependencies'), ('gate', 'a gate'), ('lock', 'a lock'), ('limit', 'a free place'), ('rate', 'its rate'), ('answer', 'an answer'), ('event', 'an event'), ('jobs', 'other jobs')], db_comment='The first obstacle of a WAITING job: predecessor, dependency, lock, limit or rate; or answer, event or jobs, for which its task waits. NULL: it is not WAITING.', max_length=11, null=True, verbose_name='waits for'),
                 ),
             ],
         ),

@@ -685,6 +685,7 @@ BEGIN
         bool_or(
             dependencies IS NOT NULL OR keys ?| ARRAY['after', 'after_batches']
         ) AS are_linked,
+        bool_or(keys ? 'gate') AS are_gated,
         bool_or(keys ? 'lock') AS are_locked,
         bool_or(keys ? 'limit_key') AS are_limited,
         bool_or(keys ? 'rate_key') AS are_rated,
@@ -708,13 +709,18 @@ BEGIN
     IF found.are_linked THEN
         obstacles := pgjobs_meet_links(ids);
     END IF;
+    IF found.are_gated THEN
+        met := pgjobs_meet_gates(ids, obstacles);
+        obstacles := obstacles || met.obstacles;
+        freed_keys := met.freed_keys;
+    END IF;
     IF found.are_locked THEN
         obstacles := obstacles || pgjobs_meet_locks(ids, obstacles);
     END IF;
     IF found.are_limited THEN
         met := pgjobs_meet_limits(ids, obstacles);
         obstacles := obstacles || met.obstacles;
-        freed_keys := met.freed_keys;
+        freed_keys := freed_keys || met.freed_keys;
     END IF;
     IF found.are_rated THEN
         obstacles := obstacles || pgjobs_meet_rates(ids, obstacles, at);
@@ -725,7 +731,7 @@ BEGIN
         INTO rate_lines, met_undecided
         FROM jsonb_each(obstacles)
         CROSS JOIN LATERAL (SELECT value ->> 'line') AS own (line);
-        IF found.are_limited OR found.are_rated THEN
+        IF found.are_gated OR found.are_limited OR found.are_rated THEN
             freed_keys := freed_keys || pgjobs_left_free(ids, obstacles);
         END IF;
     END IF;
@@ -798,6 +804,35 @@ BEGIN
         longest = greatest(rate.longest, excluded.longest),
         starts = ARRAY(SELECT least(start, at) FROM unnest(rate.starts) AS start),
         counts = coalesce(rate.counts, '{}');
+END
+$$;
+""",
+    ),
+    "function pgjobs_first_obstacle": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_first_obstacle(keys jsonb, dependencies jsonb)
+RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE
+        WHEN keys ?| ARRAY['after', 'after_batches'] THEN 'predecessor'
+        WHEN dependencies -> 'needs' <> '[]' THEN 'dependency'
+        WHEN keys ? 'lock' THEN 'lock'
+        WHEN keys ? 'limit_key' THEN 'limit'
+        WHEN keys ? 'rate_key' THEN 'rate'
+    END;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_first_obstacle(keys jsonb, dependencies jsonb)
+RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE
+        WHEN keys ?| ARRAY['after', 'after_batches'] THEN 'predecessor'
+        WHEN dependencies -> 'needs' <> '[]' THEN 'dependency'
+        WHEN keys ? 'gate' THEN 'gate'
+        WHEN keys ? 'lock' THEN 'lock'
+        WHEN keys ? 'limit_key' THEN 'limit'
+        WHEN keys ? 'rate_key' THEN 'rate'
+    END;
 END
 $$;
 """,
@@ -923,7 +958,9 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_knows(waiting_for text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT waiting_for IN ('predecessor', 'dependency', 'lock', 'limit', 'rate')
+    SELECT waiting_for IN (
+        'predecessor', 'dependency', 'gate', 'lock', 'limit', 'rate'
+    )
 $$;
 """,
     ),
@@ -971,7 +1008,7 @@ BEGIN
             WHERE id = ANY (ids) AND own.value IS NOT NULL
         )
         SELECT jsonb_strip_nulls(jsonb_build_object(
-            'lock', CASE WHEN met IN ('limit', 'rate') THEN keys -> 'lock' END,
+            'lock', CASE WHEN met IN ('gate', 'limit', 'rate') THEN keys -> 'lock' END,
             'limit_key', CASE
                 WHEN met = 'rate' OR met <> 'limit' AND starts_with(line, 'limit ')
                     THEN keys -> 'limit_key'
@@ -979,7 +1016,7 @@ BEGIN
             'rate_key', CASE WHEN starts_with(line, 'rate ') THEN keys -> 'rate_key' END
         ))
         FROM job
-        WHERE line <> next_line AND line ~ '^(limit|rate) '
+        WHERE line <> next_line AND line ~ '^(mutex|limit|rate) '
             OR (
                 met IN ('limit', 'rate') AND keys ? 'lock'
                 OR met = 'rate' AND keys ? 'limit_key'
@@ -993,6 +1030,43 @@ BEGIN
                 )
             )
     );
+END
+$$;
+""",
+    ),
+    "function pgjobs_meet_gates": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_meet_gates(
+    ids bigint[], INOUT obstacles jsonb, OUT freed_keys jsonb[]
+) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT coalesce(
+            jsonb_object_agg(
+                id, jsonb_build_object('waiting_for', 'gate', 'line', own_line)
+            ) FILTER (WHERE is_closed),
+            '{}'
+        ),
+        coalesce(
+            array_agg(DISTINCT jsonb_build_object('gate', gate)) FILTER (
+                WHERE line = own_line AND NOT is_closed
+            ),
+            '{}'
+        )
+    INTO obstacles, freed_keys
+    FROM (
+        SELECT id, line, keys ->> 'gate' AS gate,
+            pgjobs_line('gate', keys ->> 'gate') AS own_line
+        FROM pgjobs_job
+        WHERE id = ANY (ids) AND keys ? 'gate' AND NOT obstacles ? id::text
+    ) AS job
+    CROSS JOIN LATERAL (
+        SELECT EXISTS (
+            SELECT FROM pgjobs_queue
+            WHERE name = 'gate:' || gate AND paused_at IS NOT NULL
+            OFFSET 0
+        )
+        OFFSET 0  -- asked once, although it is used twice
+    ) AS state (is_closed);
 END
 $$;
 """,
@@ -1490,6 +1564,56 @@ END
 $$;
 """,
     ),
+    "function pgjobs_next_behind": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line ~ '^(arrived$|mutex |limit |rate )'
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line ~ '^(arrived$|gate |mutex |limit |rate )'
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_next_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_next_of(freed_keys jsonb[], most integer)
@@ -1504,15 +1628,17 @@ DECLARE
     numbers integer[];
 BEGIN
     SELECT array_agg(key) FILTER (WHERE kind = 'lock'),
-        array_agg(line) FILTER (WHERE kind NOT IN ('lock', 'mutex')),
-        array_agg(line) FILTER (WHERE kind = 'mutex'),
-        array_agg(1) FILTER (WHERE kind = 'mutex')
+        array_agg(line) FILTER (WHERE kind IN ('limit', 'rate')),
+        array_agg(line) FILTER (WHERE kind IN ('gate', 'mutex')),
+        array_agg(CASE kind WHEN 'gate' THEN most ELSE 1 END)
+            FILTER (WHERE kind IN ('gate', 'mutex'))
     INTO ordered, shared, lines, numbers
     FROM (
         SELECT DISTINCT kind, key, pgjobs_line(kind, key)
         FROM unnest(freed_keys) AS freed_keys (keys)
         CROSS JOIN LATERAL (
-            VALUES ('lock', keys ->> 'lock'), ('mutex', keys ->> 'lock'),
+            VALUES ('gate', keys ->> 'gate'),
+                ('lock', keys ->> 'lock'), ('mutex', keys ->> 'lock'),
                 ('limit', keys ->> 'limit_key'), ('rate', keys ->> 'rate_key')
         ) AS own (kind, key)
         WHERE key IS NOT NULL
@@ -1523,6 +1649,11 @@ BEGIN
             SELECT FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'lock' = own.key
                 AND status IN ('READY', 'RUNNING')
+            OFFSET 0
+        )) IS NOT TRUE
+        AND (kind = 'gate' AND EXISTS (
+            SELECT FROM pgjobs_queue
+            WHERE name = 'gate:' || own.key AND paused_at IS NOT NULL
             OFFSET 0
         )) IS NOT TRUE;
     IF ordered IS NOT NULL THEN
@@ -1836,6 +1967,7 @@ BEGIN
     -- Most come here with one question asked: each takes time for each row.
     NEW.waiting_for := CASE
         WHEN NEW.dependencies -> 'needs' <> '[]' THEN 'dependency'
+        WHEN NEW.keys ? 'gate' THEN 'gate'
         WHEN NEW.keys ? 'lock' THEN 'lock'
         WHEN NEW.keys ? 'limit_key' THEN 'limit'
         WHEN NEW.keys ? 'rate_key' THEN 'rate'
@@ -5009,11 +5141,14 @@ BEGIN
         END;
         -- Many jobs with keys have only a lock. Each question takes time for each row.
         IF fault IS NULL AND NEW.keys ?| ARRAY[
-            'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
+            'gate', 'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
             'needs', 'batch_id', 'results', 'masked'
         ] THEN
             fault := CASE
+                WHEN jsonb_typeof(NEW.keys -> 'gate') <> 'string'
+                    OR length(NEW.keys ->> 'gate') NOT BETWEEN 1 AND 500
+                    THEN 'keys: gate must be a text of 1 to 500 characters'
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
                     THEN 'keys: is_ordered must be true or false'
                 -- Nothing else may keep the job's end from being stored.
@@ -5141,7 +5276,7 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[] <> '{}'
+    SELECT keys - '{gate,version,waits_for,enqueued_in,deadline,ends_at}'::text[] <> '{}'
 $$;
 """,
     ),

@@ -25,6 +25,7 @@ class WaitingFor(models.TextChoices):
 
     PREDECESSOR = "predecessor", _("its predecessors")
     DEPENDENCY = "dependency", _("its dependencies")
+    GATE = "gate", _("a gate")
     LOCK = "lock", _("a lock")
     LIMIT = "limit", _("a free place")
     RATE = "rate", _("its rate")

@@ -77,7 +77,7 @@ def obstacles(database: str, ids: Iterable[int]) -> dict[int, Obstacle]:
 
 
 def lines(database: str) -> list[Line]:
-    """Return some of the locks, limits and rates that jobs wait for."""
+    """Return some of the gates, locks, limits and rates that jobs wait for."""
     numbers = dict(rows_with_keys(database, "lines", LINES))
     found = with_masked_keys(database, obstacles(database, numbers))
     return [Line(found[id], number) for id, number in numbers.items() if id in found]
@@ -111,6 +111,8 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
     match obstacle.waiting_for:
         case "predecessor" | "dependency":
             return described_links(obstacle, workers)
+        case "gate":
+            return gettext("waits until its gate is open")
         case "lock":
             return described_blocker(obstacle, workers)
         case "limit":

@@ -1,4 +1,4 @@
-"""Flow control: locks, limits and rates, and the keys by which jobs share them.
+"""Flow control: gates, locks, limits and rates, and the keys by which jobs share them.
 
 A key is a text, a text with placeholders such as "file-{path}", or a callable of the
 task's arguments. Each job gets the text that its own arguments give.
@@ -27,13 +27,15 @@ MOST = 2_147_483_647
 PERIODS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 RATE = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join(PERIODS)})")
 LOCK_MODES = ("ordered", "mutex")
-KEYS = ("lock", "limit_key", "rate_key")  # the options that are keys
+KEYS = ("gate", "lock", "limit_key", "rate_key")  # the options that are keys
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowControl(OptionGroup):
-    """The options of `@task(...)` and `.using(...)` for locks, limits and rates."""
+    """The options of `@task(...)` and `.using(...)` for gates, locks and so on."""
 
+    #: Key. Jobs of one gate wait while it is closed.
+    gate: Key | None = None
     #: Key. Jobs of one lock run one at a time.
     lock: Key | None = None
     #: Jobs of a lock run in the order of their ids, or in any order (`"mutex"`).
@@ -73,8 +75,9 @@ class FlowControl(OptionGroup):
 
     @cached_property
     def has_flow_control(self) -> bool:
-        """Whether the jobs have a lock, a limit or a rate."""
-        return (self.lock, self.max_running, self.rate) != (None, None, None)
+        """Whether the jobs have a gate, a lock, a limit or a rate."""
+        names = ("gate", "lock", "max_running", "rate")
+        return any(getattr(self, name) is not None for name in names)
 
     def check(self, function: Callable) -> None:
         super().check(function)
@@ -99,6 +102,9 @@ class FlowControl(OptionGroup):
         `default`: what stands for a limit's or rate's key if `make` returns None.
         """
         columns: dict[str, Any] = {}
+        gate = make("gate", self.gate)
+        if gate is not None:
+            columns["gate"] = gate
         lock = make("lock", self.lock)
         if lock is not None:
             columns |= {"lock": lock, "is_ordered": self.lock_mode == "ordered"}

@@ -208,6 +208,7 @@ class KeyOptions(TypedDict, total=False):
     unique: bool | tuple[str, ...]
     unique_key: Key
     unique_for: UniqueFor
+    gate: Key
     lock: Key
     lock_mode: Literal["ordered", "mutex"]
     max_running: int

@@ -1,7 +1,7 @@
--- For some locks, limits and rates: the first job that waits, and how many wait.
+-- For some gates, locks, limits and rates: the first job that waits, and how many wait.
 -- The lines are found by hopping along the index.
 SELECT waiting.id, waiting.number
-FROM unnest(ARRAY['lock', 'mutex', 'limit', 'rate']) WITH ORDINALITY
+FROM unnest(ARRAY['gate', 'lock', 'mutex', 'limit', 'rate']) WITH ORDINALITY
     AS kind (name, position)
 CROSS JOIN LATERAL (
     WITH RECURSIVE hop (line, number) AS (

@@ -11,6 +11,11 @@ SELECT job.id AS job_id,
         WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%'
             THEN 'arrived'
         WHEN job.line = 'undecided' OR link.number > 0 THEN job.waiting_for
+        WHEN job.waiting_for = 'gate' AND EXISTS (
+            SELECT FROM pgjobs_queue
+            WHERE name = 'gate:' || flow.gate AND paused_at IS NOT NULL
+        )
+            THEN 'gate'
         WHEN job.waiting_for = 'lock' AND blocker.id IS NOT NULL THEN 'lock'
         WHEN job.waiting_for = 'limit'
             AND least(flow.max_running, first.max_running) <= (
@@ -24,11 +29,12 @@ SELECT job.id AS job_id,
             THEN 'limit'
         WHEN job.waiting_for = 'rate' AND rate.opens_at > clock_timestamp() THEN 'rate'
         WHEN job.waiting_for NOT IN (
-            'predecessor', 'dependency', 'lock', 'limit', 'rate'
+            'predecessor', 'dependency', 'gate', 'lock', 'limit', 'rate'
         ) THEN job.waiting_for
     END AS waiting_for,
     rate.opens_at, least(flow.max_running, first.max_running) AS max_running,
     CASE job.waiting_for
+        WHEN 'gate' THEN flow.gate
         WHEN 'lock' THEN flow.lock
         WHEN 'limit' THEN flow.limit_key
         WHEN 'rate' THEN flow.rate_key
@@ -38,9 +44,10 @@ SELECT job.id AS job_id,
     link.batch_id, link.number AS links
 FROM pgjobs_job AS job
 CROSS JOIN LATERAL (
-    SELECT keys ->> 'lock', keys ->> 'is_ordered' IS DISTINCT FROM 'false',
-        keys ->> 'limit_key', (keys -> 'max_running')::integer, keys ->> 'rate_key'
-) AS flow (lock, is_ordered, limit_key, max_running, rate_key)
+    SELECT keys ->> 'gate', keys ->> 'lock',
+        keys ->> 'is_ordered' IS DISTINCT FROM 'false', keys ->> 'limit_key',
+        (keys -> 'max_running')::integer, keys ->> 'rate_key'
+) AS flow (gate, lock, is_ordered, limit_key, max_running, rate_key)
 -- The first in line whose queue is served holds up the others, if it allows fewer jobs.
 LEFT JOIN LATERAL (
     SELECT (keys -> 'max_running')::integer

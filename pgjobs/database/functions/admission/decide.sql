@@ -31,6 +31,7 @@ BEGIN
         bool_or(
             dependencies IS NOT NULL OR keys ?| ARRAY['after', 'after_batches']
         ) AS are_linked,
+        bool_or(keys ? 'gate') AS are_gated,
         bool_or(keys ? 'lock') AS are_locked,
         bool_or(keys ? 'limit_key') AS are_limited,
         bool_or(keys ? 'rate_key') AS are_rated,
@@ -54,13 +55,18 @@ BEGIN
     IF found.are_linked THEN
         obstacles := pgjobs_meet_links(ids);
     END IF;
+    IF found.are_gated THEN
+        met := pgjobs_meet_gates(ids, obstacles);
+        obstacles := obstacles || met.obstacles;
+        freed_keys := met.freed_keys;
+    END IF;
     IF found.are_locked THEN
         obstacles := obstacles || pgjobs_meet_locks(ids, obstacles);
     END IF;
     IF found.are_limited THEN
         met := pgjobs_meet_limits(ids, obstacles);
         obstacles := obstacles || met.obstacles;
-        freed_keys := met.freed_keys;
+        freed_keys := freed_keys || met.freed_keys;
     END IF;
     IF found.are_rated THEN
         obstacles := obstacles || pgjobs_meet_rates(ids, obstacles, at);
@@ -71,7 +77,7 @@ BEGIN
         INTO rate_lines, met_undecided
         FROM jsonb_each(obstacles)
         CROSS JOIN LATERAL (SELECT value ->> 'line') AS own (line);
-        IF found.are_limited OR found.are_rated THEN
+        IF found.are_gated OR found.are_limited OR found.are_rated THEN
             freed_keys := freed_keys || pgjobs_left_free(ids, obstacles);
         END IF;
     END IF;

@@ -5,6 +5,7 @@ BEGIN
     RETURN CASE
         WHEN keys ?| ARRAY['after', 'after_batches'] THEN 'predecessor'
         WHEN dependencies -> 'needs' <> '[]' THEN 'dependency'
+        WHEN keys ? 'gate' THEN 'gate'
         WHEN keys ? 'lock' THEN 'lock'
         WHEN keys ? 'limit_key' THEN 'limit'
         WHEN keys ? 'rate_key' THEN 'rate'

@@ -15,7 +15,7 @@ BEGIN
             WHERE id = ANY (ids) AND own.value IS NOT NULL
         )
         SELECT jsonb_strip_nulls(jsonb_build_object(
-            'lock', CASE WHEN met IN ('limit', 'rate') THEN keys -> 'lock' END,
+            'lock', CASE WHEN met IN ('gate', 'limit', 'rate') THEN keys -> 'lock' END,
             'limit_key', CASE
                 WHEN met = 'rate' OR met <> 'limit' AND starts_with(line, 'limit ')
                     THEN keys -> 'limit_key'
@@ -23,7 +23,7 @@ BEGIN
             'rate_key', CASE WHEN starts_with(line, 'rate ') THEN keys -> 'rate_key' END
         ))
         FROM job
-        WHERE line <> next_line AND line ~ '^(limit|rate) '
+        WHERE line <> next_line AND line ~ '^(mutex|limit|rate) '
             OR (
                 met IN ('limit', 'rate') AND keys ? 'lock'
                 OR met = 'rate' AND keys ? 'limit_key'

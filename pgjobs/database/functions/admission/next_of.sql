@@ -13,15 +13,17 @@ DECLARE
     numbers integer[];
 BEGIN
     SELECT array_agg(key) FILTER (WHERE kind = 'lock'),
-        array_agg(line) FILTER (WHERE kind NOT IN ('lock', 'mutex')),
-        array_agg(line) FILTER (WHERE kind = 'mutex'),
-        array_agg(1) FILTER (WHERE kind = 'mutex')
+        array_agg(line) FILTER (WHERE kind IN ('limit', 'rate')),
+        array_agg(line) FILTER (WHERE kind IN ('gate', 'mutex')),
+        array_agg(CASE kind WHEN 'gate' THEN most ELSE 1 END)
+            FILTER (WHERE kind IN ('gate', 'mutex'))
     INTO ordered, shared, lines, numbers
     FROM (
         SELECT DISTINCT kind, key, pgjobs_line(kind, key)
         FROM unnest(freed_keys) AS freed_keys (keys)
         CROSS JOIN LATERAL (
-            VALUES ('lock', keys ->> 'lock'), ('mutex', keys ->> 'lock'),
+            VALUES ('gate', keys ->> 'gate'),
+                ('lock', keys ->> 'lock'), ('mutex', keys ->> 'lock'),
                 ('limit', keys ->> 'limit_key'), ('rate', keys ->> 'rate_key')
         ) AS own (kind, key)
         WHERE key IS NOT NULL
@@ -32,6 +34,11 @@ BEGIN
             SELECT FROM pgjobs_job
             WHERE keys IS NOT NULL AND keys ->> 'lock' = own.key
                 AND status IN ('READY', 'RUNNING')
+            OFFSET 0
+        )) IS NOT TRUE
+        AND (kind = 'gate' AND EXISTS (
+            SELECT FROM pgjobs_queue
+            WHERE name = 'gate:' || own.key AND paused_at IS NOT NULL
             OFFSET 0
         )) IS NOT TRUE;
     IF ordered IS NOT NULL THEN

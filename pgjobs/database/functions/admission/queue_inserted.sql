@@ -1,5 +1,5 @@
 -- Make a new job SCHEDULED if it is not due, and WAITING in its first line if it has a
--- lock, limit, rate, predecessor or dependency. So the row itself says what an
+-- gate, lock, limit, rate, predecessor or dependency. So the row itself says what an
 -- admission must do, and the statement that inserts it needs no right, takes no lock
 -- and reads no table.
 --
@@ -53,6 +53,7 @@ BEGIN
     -- Most come here with one question asked: each takes time for each row.
     NEW.waiting_for := CASE
         WHEN NEW.dependencies -> 'needs' <> '[]' THEN 'dependency'
+        WHEN NEW.keys ? 'gate' THEN 'gate'
         WHEN NEW.keys ? 'lock' THEN 'lock'
         WHEN NEW.keys ? 'limit_key' THEN 'limit'
         WHEN NEW.keys ? 'rate_key' THEN 'rate'

@@ -90,11 +90,14 @@ BEGIN
         END;
         -- Many jobs with keys have only a lock. Each question takes time for each row.
         IF fault IS NULL AND NEW.keys ?| ARRAY[
-            'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
+            'gate', 'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
             'needs', 'batch_id', 'results', 'masked'
         ] THEN
             fault := CASE
+                WHEN jsonb_typeof(NEW.keys -> 'gate') <> 'string'
+                    OR length(NEW.keys ->> 'gate') NOT BETWEEN 1 AND 500
+                    THEN 'keys: gate must be a text of 1 to 500 characters'
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
                     THEN 'keys: is_ordered must be true or false'
                 -- Nothing else may keep the job's end from being stored.
