@@ -26,13 +26,19 @@ from .tables import Kind, Wait
 LONGEST_SHOWN = 60  # characters of a name
 MOST_SHOWN = 20  # steps that a sentence names
 
+
+def is_done(attempts: Any) -> Q:
+    """Match the steps that are done; `attempts`: how often this life was started.
+
+    A sleep ends with its time, or with any start of the job after it, as by *Run now*.
+    """
+    return Q(finished_at__lte=Now()) | Q(attempt__lt=attempts)
+
+
 # Of each row of a page. PostgreSQL cannot make one table in memory of this, as it might
 # of EXISTS: it would read all steps. It belongs to no database: each page has its own.
-# A sleep ends with its time, or with any start of the job after it, as by *Run now*.
 DONE = QuerySet(Step).filter(
-    Q(finished_at__lte=Now()) | Q(attempt__lt=OuterRef("attempts")),
-    job_id=OuterRef("pk"),
-    life=OuterRef("life"),
+    is_done(OuterRef("attempts")), job_id=OuterRef("pk"), life=OuterRef("life")
 )
 HAS_BEGUN = Q(attempts__gt=0) | Q(life__gt=1)
 COLUMNS = (("some_step", Case(When(HAS_BEGUN, then=Subquery(DONE.values("pk")[:1])))),)
@@ -186,8 +192,7 @@ def kept_by(job: Job) -> tuple[list[str], list[str]]:
     wait = Wait.objects.filter(
         job_id=OuterRef("job_id"), life=OuterRef("life"), name=OuterRef("name")
     )
-    is_done = Q(finished_at__lte=Now()) | Q(attempt__lt=job.attempts)
-    is_kept = is_done & (Q(return_value__isnull=False) | ~Exists(wait))
+    is_kept = is_done(job.attempts) & (Q(return_value__isnull=False) | ~Exists(wait))
     steps = Step.objects.using(job._state.db).filter(job=job.pk, life=job.life)
     rows = steps.annotate(is_kept=is_kept).order_by("pk")
     names: tuple[list[str], list[str]] = ([], [])
