@@ -36,6 +36,7 @@ from ...tasks.arguments import Stored
 from ...tasks.hints import with_lists
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
+from ...tasks.registry import registry
 from ...tasks.running_job import ReportHost, RunningJob, current
 from ...tasks.sensitive import named_arguments
 from ...tasks.task import Task
@@ -156,8 +157,8 @@ class Execution:
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
-            lacks_dependencies = not self.job.has_dependencies
-            if lacks_dependencies and self.task.options.has_dependencies(self.task):
+            depends = registry.derived(self.task.has_dependencies)
+            if depends and not self.job.has_dependencies:
                 return self.attach(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
