@@ -113,9 +113,12 @@ CREATE OR REPLACE TRIGGER pgjobs_undone
     )
     EXECUTE FUNCTION pgjobs_undone();
 
+-- Who has looked says with the setting that nothing belongs to them but their rows.
 CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
     AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
+    FOR EACH STATEMENT
+    WHEN (current_setting('pgjobs.deletes', true) IS DISTINCT FROM 'rows')
+    EXECUTE FUNCTION pgjobs_jobs_deleted();
 
 -- TRUNCATE fires no trigger for rows.
 CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated

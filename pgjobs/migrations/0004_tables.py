@@ -247,6 +247,21 @@ class Migration(migrations.Migration):
             model_name='predecessor',
             index=models.Index(models.F('batch_id'), condition=models.Q(('batch_id__isnull', False), ('gives_result', True)), name='pgjobs_predecessor_results'),
         ),
+        # Without a default the rows that are there stay NULL: their jobs are kept.
+        migrations.AddField(
+            model_name='job',
+            name='keep',
+            field=models.TextField(blank=True, db_comment="failed: its success is deleted once nothing needs it. worker: PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.", null=True, verbose_name='keep'),
+        ),
+        migrations.AlterField(
+            model_name='job',
+            name='keep',
+            field=models.TextField(blank=True, db_comment="failed: its success is deleted once nothing needs it. worker: PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.", db_default='worker', null=True, verbose_name='keep'),
+        ),
+        migrations.AddIndex(
+            model_name='job',
+            index=models.Index(models.F('finished_at'), condition=models.Q(('finished_at__isnull', False), ('keep', 'failed'), ('status', 'SUCCESSFUL')), name='pgjobs_job_success'),
+        ),
         RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
         RunFiles('tables/durable.sql', undone_by='tables/durable_undone.sql'),
         migrations.RemoveIndex(

@@ -2596,6 +2596,73 @@ END
 $$;
 """,
     ),
+    "function pgjobs_check_options": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_options(
+    priority integer, queue_name text, run_after timestamptz
+) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    option text;
+    fault text;
+BEGIN
+    IF priority NOT BETWEEN -100 AND 100 THEN
+        option := 'priority';
+        fault := format(
+            'must be a whole number between -100 and 100, got %s', priority
+        );
+    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' OR queue_name ~ '^ | $' THEN
+        option := 'queue_name';
+        fault := format(
+            'must be 1 to 200 characters without commas or control characters, and '
+            'not begin or end with a space, got ''%s''', queue_name
+        );
+    ELSIF run_after < '1970-01-01 00:00+00' OR run_after >= '9999-01-01 00:00+00'
+    THEN
+        option := 'run_after';
+        fault := format('must lie in the years 1970 to 9998, got %s', run_after);
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '% %.', option, fault
+        USING ERRCODE = '22023', COLUMN = option,
+            HINT = 'NULL leaves it as the task declares it.';
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_options(
+    priority integer, queue_name text, run_after timestamptz, keep text
+) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    option text;
+    fault text;
+BEGIN
+    IF priority NOT BETWEEN -100 AND 100 THEN
+        option := 'priority';
+        fault := format(
+            'must be a whole number between -100 and 100, got %s', priority
+        );
+    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' OR queue_name ~ '^ | $' THEN
+        option := 'queue_name';
+        fault := format(
+            'must be 1 to 200 characters without commas or control characters, and '
+            'not begin or end with a space, got ''%s''', queue_name
+        );
+    ELSIF run_after < '1970-01-01 00:00+00' OR run_after >= '9999-01-01 00:00+00'
+    THEN
+        option := 'run_after';
+        fault := format('must lie in the years 1970 to 9998, got %s', run_after);
+    ELSIF keep NOT IN ('all', 'failed') THEN
+        option := 'keep';
+        fault := format('must be ''all'' or ''failed'', got ''%s''', keep);
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '% %.', option, fault
+        USING ERRCODE = '22023', COLUMN = option,
+            HINT = 'NULL leaves it as the task declares it.';
+END
+$$;
+""",
+    ),
     "function pgjobs_enqueue": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_enqueue(
     task text, arguments jsonb DEFAULT '{}',
@@ -2670,7 +2737,7 @@ $$;
     task text, arguments jsonb DEFAULT '{}',
     priority integer DEFAULT NULL, queue_name text DEFAULT NULL,
     run_after timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
-    lock text DEFAULT NULL, meta jsonb DEFAULT NULL
+    lock text DEFAULT NULL, meta jsonb DEFAULT NULL, keep text DEFAULT NULL
 ) RETURNS TABLE (id bigint) LANGUAGE plpgsql ROWS 1
 SET search_path FROM CURRENT
 AS $$
@@ -2689,7 +2756,7 @@ BEGIN
                 END,
                 COLUMN = 'arguments', HINT = pgjobs_usage(definition.parameters);
     END IF;
-    PERFORM pgjobs_check_options(priority, queue_name, run_after),
+    PERFORM pgjobs_check_options(priority, queue_name, run_after, keep),
         pgjobs_check_meta(meta);
     -- Options with the name of a column are its value, but for those that depend on the
     -- arguments.
@@ -2701,6 +2768,7 @@ BEGIN
     job.task := definition.name;
     job.queue_name := coalesce(queue_name, job.queue_name);
     job.priority := coalesce(priority, job.priority);
+    job.keep := coalesce(keep, job.keep);
     job.run_after := run_after;
     job.expires_at := coalesce(run_after, statement_timestamp())
         + make_interval(secs => (options -> 'expires')::double precision);
@@ -2735,6 +2803,58 @@ BEGIN
         id := pgjobs_insert(job, coalesce(options ->> 'on_conflict', 'return'));
         CONTINUE WHEN id IS NULL;
         RETURN NEXT;
+    END LOOP;
+END
+$$;
+""",
+    ),
+    "function pgjobs_insert": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job (task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until)
+        SELECT task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until FROM (SELECT job.*) AS given
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
+    END LOOP;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job (task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, keep, run_after, expires_at, keys, unique_key, unique_for, unique_until)
+        SELECT task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, keep, run_after, expires_at, keys, unique_key, unique_for, unique_until FROM (SELECT job.*) AS given
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
     END LOOP;
 END
 $$;
@@ -4939,6 +5059,8 @@ DECLARE
             THEN 'timeout must be positive, and no more than 100 years'
         -- Addresses have no sign.
         WHEN NEW.id < 1 THEN 'id must be at least 1'
+        WHEN NEW.keep NOT IN ('all', 'failed', 'worker')
+            THEN 'keep must be all, failed or worker'
         WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
         WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
             THEN 'max_attempts and max_crashes must be at least 1'
@@ -5619,6 +5741,203 @@ BEGIN
             HINT = 'The row was written with older values, as save() of an instance '
                 'does. To run a finished job again, call job.retry() or '
                 'pgjobs_retry(id).';
+END
+$$;
+""",
+    ),
+    "function pgjobs_has_rows": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_has_rows(ids bigint[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    low CONSTANT bigint := (SELECT min(id) FROM unnest(ids) AS id);
+    high CONSTANT bigint := (SELECT max(id) FROM unnest(ids) AS id);
+BEGIN
+    RETURN high - low > 100 * cardinality(ids)
+        OR EXISTS (SELECT FROM pgjobs_attempt WHERE job_id BETWEEN low AND high)
+        OR EXISTS (SELECT FROM pgjobs_progress WHERE job_id BETWEEN low AND high)
+        OR EXISTS (SELECT FROM pgjobs_step WHERE job_id BETWEEN low AND high)
+        OR EXISTS (SELECT FROM pgjobs_wait WHERE job_id BETWEEN low AND high)
+        OR EXISTS (SELECT FROM pgjobs_answer WHERE job_id BETWEEN low AND high)
+        OR EXISTS (SELECT FROM pgjobs_tick WHERE job_id BETWEEN low AND high);
+END
+$$;
+""",
+    ),
+    "function pgjobs_needed": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_needed(ids bigint[], parents bigint[])
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    low CONSTANT bigint := (SELECT min(id) FROM unnest(ids) AS id);
+    high CONSTANT bigint := (SELECT max(id) FROM unnest(ids) AS id);
+    tables text;
+    needed bigint[] := '{}';
+    referred bigint[];
+BEGIN
+    IF parents IS NOT NULL OR high - low > 100 * cardinality(ids)
+        OR EXISTS (SELECT FROM pgjobs_job WHERE line = 'unlinked')
+        OR EXISTS (
+            SELECT FROM pgjobs_predecessor WHERE predecessor_id BETWEEN low AND high
+        )
+        OR EXISTS (
+            SELECT FROM pgjobs_schedule
+            WHERE last_job_id IS NOT NULL AND last_job_id BETWEEN low AND high
+        )
+        OR EXISTS (SELECT FROM pgjobs_delivery WHERE job_id BETWEEN low AND high)
+    THEN
+        IF (
+            SELECT count(*) > 1000
+            FROM (SELECT FROM pgjobs_job WHERE line = 'unlinked' LIMIT 1001) AS some
+        ) THEN
+            RETURN ids;
+        END IF;
+        needed := ARRAY(
+            SELECT predecessor_id FROM pgjobs_predecessor
+            WHERE predecessor_id = ANY (ids)
+            UNION ALL
+            SELECT last_job_id FROM pgjobs_schedule
+            WHERE last_job_id IS NOT NULL AND last_job_id = ANY (ids)
+            UNION ALL
+            SELECT job_id FROM pgjobs_delivery WHERE job_id = ANY (ids)
+            UNION ALL
+            SELECT after.id::bigint
+            FROM (SELECT keys FROM pgjobs_job WHERE line = 'unlinked') AS unlinked
+            CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS after (id)
+            UNION ALL
+            -- A step of another job has enqueued it, which may yet ask for its end.
+            SELECT job.id FROM pgjobs_job AS job
+            WHERE job.id = ANY (parents)
+                AND job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$'
+                AND EXISTS (
+                    SELECT FROM pgjobs_job AS parent
+                    WHERE parent.id = (job.meta ->> 'parent_id')::bigint
+                        AND parent.finished_at IS NULL
+                        AND EXISTS (
+                            SELECT FROM pgjobs_step WHERE job_id = parent.id OFFSET 0
+                        )
+                    OFFSET 0
+                )
+        );
+    END IF;
+    -- A process waits for one of them: see queue/waiting.py. Mostly none does for any.
+    IF NOT pg_try_advisory_lock(1885825633, 0) THEN
+        needed := needed || ARRAY(
+            SELECT id FROM unnest(ids) AS id
+            WHERE (id % 2147483648)::oid IN (
+                SELECT objid FROM pg_locks
+                WHERE locktype = 'advisory' AND classid = 1885825635 AND objsubid = 2
+            )
+        );
+    ELSE
+        PERFORM pg_advisory_unlock(1885825633, 0);
+    END IF;
+    -- Tables of the project, whatever ON DELETE says: the constraint has a trigger here.
+    SELECT string_agg(
+        CASE
+            WHEN has_table_privilege(reference.conrelid, 'SELECT') THEN format(
+                'SELECT %1$I FROM %2$s WHERE %1$I = ANY ($1)',
+                attribute.attname, reference.conrelid::regclass
+            )
+            ELSE 'SELECT unnest($1)'
+        END,
+        ' UNION ALL '
+    )
+    INTO tables
+    FROM pg_catalog.pg_trigger AS made
+    JOIN pg_catalog.pg_constraint AS reference ON reference.oid = made.tgconstraint
+    JOIN pg_catalog.pg_attribute AS attribute
+        ON attribute.attrelid = reference.conrelid
+        AND attribute.attnum = reference.conkey[1]
+    WHERE made.tgrelid = 'pgjobs_job'::regclass AND made.tgisinternal
+        AND made.tgtype & 8 <> 0;  -- it fires for DELETE
+    IF tables IS NOT NULL THEN
+        EXECUTE format('SELECT ARRAY(%s)', tables) INTO referred USING ids;
+        needed := needed || referred;
+    END IF;
+    RETURN needed;
+END
+$$;
+""",
+    ),
+    "function pgjobs_record_or_delete": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_record_or_delete(
+    worker bigint, named text, ids bigint[], lease_tokens bigint[],
+    return_values text[], deletable bigint[],
+    OUT tokens bigint[], OUT has_keys boolean
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    held bigint[];
+    places tid[];
+    parents bigint[];
+    needed bigint[];
+    number bigint;
+BEGIN
+    tokens := '{}';
+    has_keys := false;
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        SELECT array_agg(id), array_agg(ctid), array_agg(lease_token),
+            array_agg(id) FILTER (WHERE has_parent)
+        INTO held, places, tokens, parents
+        FROM (
+            SELECT id, ctid, lease_token, meta ? 'parent_id' AS has_parent
+            FROM pgjobs_job
+            WHERE id = ANY (deletable)
+                AND lease_token = ANY (lease_tokens)
+                AND worker_id = worker
+                AND num_nonnulls(keys, dependencies, batch_id, unique_until) = 0
+                AND NOT awaited
+            FOR UPDATE SKIP LOCKED
+        ) AS free;
+        tokens := coalesce(tokens, '{}');
+    END IF;
+    IF tokens <> '{}' THEN
+        needed := pgjobs_needed(held, parents);
+        IF needed <> '{}' THEN
+            SELECT array_agg(id), array_agg(place), coalesce(array_agg(token), '{}')
+            INTO held, places, tokens
+            FROM unnest(held, places, tokens) AS each (id, place, token)
+            WHERE NOT id = ANY (needed);
+        END IF;
+    END IF;
+    IF tokens <> '{}' THEN
+        -- Then triggers.sql need not look for what belongs to them.
+        IF NOT pgjobs_has_rows(held) THEN
+            PERFORM set_config('pgjobs.deletes', 'rows', true);
+        END IF;
+        DELETE FROM pgjobs_job WHERE ctid = ANY (places);
+        GET DIAGNOSTICS number = ROW_COUNT;
+        PERFORM set_config('pgjobs.deletes', '', true);
+        IF number <> cardinality(tokens) THEN
+            RAISE 'A trigger of the project keeps rows of pgjobs_job.'
+                USING ERRCODE = 'triggered_data_change_violation';
+        END IF;
+    END IF;
+    IF cardinality(tokens) < cardinality(ids) THEN
+        WITH recorded AS (
+            UPDATE pgjobs_job
+            SET status = 'SUCCESSFUL',
+                finished_at = clock_timestamp(),
+                return_value = return_values[
+                    array_position(lease_tokens, lease_token)
+                ]::jsonb,
+                reason = '',
+                line = CASE WHEN pgjobs_ends_for_others(keys) THEN 'recorded' END,
+                worker_id = NULL,
+                worker_name = named,
+                -- What the setting of the worker said.
+                keep = CASE WHEN id = ANY (deletable) THEN 'failed' ELSE keep END
+            WHERE id = ANY (ids)
+                AND lease_token = ANY (lease_tokens)
+                AND worker_id = worker
+            RETURNING lease_token, line
+        )
+        SELECT tokens || coalesce(array_agg(lease_token), '{}'),
+            coalesce(bool_or(line IS NOT NULL), false)
+        INTO tokens, has_keys
+        FROM recorded;
+    END IF;
 END
 $$;
 """,
@@ -7128,6 +7447,18 @@ $$;
     EXECUTE FUNCTION pgjobs_undone();
 """,
     ),
+    "trigger pgjobs_jobs_deleted": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT
+    WHEN (current_setting('pgjobs.deletes', true) IS DISTINCT FROM 'rows')
+    EXECUTE FUNCTION pgjobs_jobs_deleted();
+""",
+    ),
     "trigger pgjobs_jobs_truncated": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
@@ -7527,6 +7858,7 @@ CALLS = [
     "pgjobs_publish",
     "pgjobs_put_back_since",
     "pgjobs_rate_aside",
+    "pgjobs_record_or_delete",
     "pgjobs_refuse",
     "pgjobs_replace_held",
     "pgjobs_results_of",

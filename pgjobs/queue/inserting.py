@@ -5,7 +5,7 @@ PostgreSQL's unique index decides which of several jobs is first. Afterwards
 meanwhile, the others are tried again.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from psycopg import errors
 
 from .. import signals
 from ..conf import settings
-from ..exceptions import AlreadyEnqueued
+from ..exceptions import AlreadyEnqueued, InvalidTask
 from ..features import modules
 from ..sql import statement
 from .instances import inserted, inserted_alike
@@ -30,7 +30,7 @@ from .new_job import (
     parameters_of_one,
 )
 from .observing import observe_insert, observers
-from .statements import Execute, execute_on
+from .statements import Execute, array, execute_on
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -121,7 +121,9 @@ def insert_here(
 ) -> "list[Job | None]":
     try:
         insert = insert_without_notify if omits_notify() else insert_rows
-        jobs, new = insert(model, database, with_meta(new_jobs))
+        if [new_job for new_job in new_jobs if new_job.holds]:
+            insert = partial(insert_holding, insert)
+        jobs, new = insert(model, database, with_meta(with_keep(new_jobs)))
     except SynchronousOnlyOperation as error:
         raise SynchronousOnlyOperation(IN_ASYNC_CODE) from error
     except DatabaseError as error:
@@ -131,11 +133,44 @@ def insert_here(
     return jobs
 
 
+def with_keep(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    """Return new jobs with PGJOBS["KEEP"] where neither task nor job says it."""
+    if settings.KEEP == "all":  # as NULL does
+        return new_jobs
+    return [
+        new_job if new_job.keep else new_job._replace(keep=settings.KEEP)
+        for new_job in new_jobs
+    ]
+
+
 def insert_without_notify(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "tuple[list[Job | None], list[Job]]":
     with without_notify(database):
         return insert_rows(model, database, new_jobs)
+
+
+# The rows stay until the links to them are committed: a worker that would delete one of
+# them passes over those that are locked, or has been first.
+HOLD = """
+SELECT id FROM pgjobs_job WHERE id = ANY (%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
+"""
+
+
+def insert_holding(
+    insert: Callable, model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
+) -> "tuple[list[Job | None], list[Job]]":
+    """Insert jobs after some whose rows may go; raise InvalidTask if one has gone."""
+    ids = {id for new_job in new_jobs for id in new_job.holds}
+    with transaction.atomic(using=database):
+        rows = execute_on(database)(HOLD, {"ids": array(ids)})
+        if gone := ids - {id for (id,) in rows}:
+            raise InvalidTask(
+                f"after: job {min(gone)} is gone. With keep='failed' the row of a "
+                "success is deleted unless something needs it by then: enqueue both in "
+                "one transaction, as a chain, or say keep='all' for the first."
+            )
+        return insert(model, database, new_jobs)
 
 
 def insert_rows(
@@ -291,6 +326,7 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
 
     Returns the id of each, or None if another job holds its key.
     """
+    new_jobs = with_keep(new_jobs)
     if not any(new_job.unique_key for new_job in new_jobs):
         rows = execute(statement("enqueue"), parameters_of(new_jobs))
         return sorted(row[0] for row in rows)  # in the order given

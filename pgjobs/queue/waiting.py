@@ -15,7 +15,7 @@ from django.db import connections
 from ..base import connections as own_connections
 from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
-from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
+from ..exceptions import JobCancelled, JobFailed, ResultGone, non_negative_seconds
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
@@ -38,14 +38,22 @@ WITH asked AS (
     RETURNING id
 )
 SELECT id, status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked),
-    coalesce(keys ? 'continued_as', false)
+    coalesce(keys ? 'continued_as', false), keep
 FROM pgjobs_job WHERE id = %(id)s
 """
 
 SEE = """
 SELECT id, status, return_value::text, reason, false,
-    coalesce(keys ? 'continued_as', false)
+    coalesce(keys ? 'continued_as', false), keep
 FROM pgjobs_job WHERE id = %(id)s
+"""
+
+# Says that a process waits for a job whose row may be deleted. The mark is there at
+# once, and goes with the connection. The second lock says that there are marks at all.
+# (The classes are "pgjc" and "pgja" in ASCII.)
+MARK = """
+SELECT pg_advisory_lock_shared(1885825635, (%(id)s::bigint %% 2147483648)::int),
+    pg_advisory_lock_shared(1885825633, 0)
 """
 
 NEWEST = "SELECT pgjobs_newest(%(id)s)"
@@ -58,6 +66,12 @@ class State(NamedTuple):
     reason: str
     will_notify: bool
     goes_on: bool = False  # as another job
+    keep: str | None = None
+
+    @property
+    def may_go(self) -> bool:
+        """Whether the row may be deleted once the job has succeeded."""
+        return self.keep not in (None, "all") and self.status not in FINISHED
 
 
 def wait(job: "Job", timeout: float | timedelta | None) -> Any:
@@ -67,7 +81,10 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     seconds = None if timeout is None else non_negative_seconds("timeout", timeout)
     deadline = math.inf if seconds is None else monotonic() + seconds
     with listening(database_of(job), job.pk) as connection:
-        state = look(connection, job.pk)
+        state = look(connection, job, job.pk)
+        if state.may_go:
+            connection.execute(MARK, {"id": state.id})
+            state = look(connection, job, state.id)
         while state.status not in FINISHED:
             remaining = deadline - monotonic()
             if remaining <= 0:
@@ -78,7 +95,7 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
                 )
             longest = settings.POLL_INTERVAL if state.will_notify else HELD_SECONDS
             doze(connection, state.id, min(longest, remaining))
-            state = look(connection, state.id)
+            state = look(connection, job, state.id)
     return result_of(job, state)
 
 
@@ -100,6 +117,8 @@ def ended_in_transaction(job: "Job") -> State | None:
     if not connections[database].in_atomic_block:
         return None
     state = state_of(execute_on(database), SEE, job.pk)
+    if state is None and may_be_gone(job):
+        raise ResultGone(job.pk, job.task)
     if state is None or state.status not in FINISHED:
         raise RuntimeError(
             f"Waiting for job {job.pk} inside a transaction could last for ever: "
@@ -125,11 +144,18 @@ def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def look(connection: psycopg.Connection, id: int) -> State:
+def may_be_gone(job: "Job") -> bool:
+    """Whether the row of the job may have been deleted because it succeeded."""
+    return vars(job).get("keep") not in (None, "all")
+
+
+def look(connection: psycopg.Connection, job: "Job", id: int) -> State:
     def execute(query: str, parameters: dict) -> list[tuple]:
         return connection.execute(query, parameters).fetchall()
 
     state = state_of(execute, LOOK, id)
+    if state is None and may_be_gone(job):
+        raise ResultGone(id, job.task)
     if state is None:
         raise JobFailed(
             f"Job {id} does not exist (any more): it was deleted, or the transaction "

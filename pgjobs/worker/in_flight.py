@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from time import monotonic, time
 from typing import TypeVar
 
+from ..features import modules
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
@@ -11,6 +12,7 @@ from .observer import AttemptEnd
 T = TypeVar("T", Success, Unsuccessful)
 
 MOST_KEPT = 100  # outcomes that a worker keeps beside its slots
+DELETING = modules("successes")  # what may delete successes in place of storing them
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
 
 
@@ -22,6 +24,10 @@ class InFlight:
         self.claimed_at: dict[int, float] = {}  # monotonic times
         self.ended_at: dict[int, float] = {}
         self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
+        # The tokens of jobs whose successes are deleted unless something needs them,
+        # and of those that a statement may have deleted whose answer was lost.
+        self.deletable: set[int] = set()
+        self.in_doubt: set[int] = set()
         self.unrecorded: list[Outcome] = []
         # The tokens of outcomes that cannot be stored now: another transaction holds
         # the row of their job, or the statement fails on them.
@@ -51,6 +57,8 @@ class InFlight:
             self.claimed_at[job.lease_token] = now
             if job.is_keyed:
                 self.keyed.add(job.lease_token)
+            if job.keep is not None and any(each.may_go(job) for each in DELETING):
+                self.deletable.add(job.lease_token)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
@@ -116,6 +124,12 @@ class InFlight:
             outcome.lease_token in self.keyed for outcome in outcomes
         )
 
+    def deletable_of(self, successes: Sequence[Success]) -> list[Success]:
+        """Return those whose rows go unless something needs them; mostly none."""
+        if not self.deletable:
+            return []
+        return [each for each in successes if each.lease_token in self.deletable]
+
     @property
     def still_running(self) -> list[ClaimedJob]:
         done = {outcome.lease_token for outcome in self.unrecorded}
@@ -143,7 +157,10 @@ class InFlight:
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
-        for tokens in (self.keyed, self.locked, self.failing, self.failed_over):
+        for tokens in (
+            *(self.keyed, self.deletable, self.in_doubt),
+            *(self.locked, self.failing, self.failed_over),
+        ):
             if tokens:  # in most passes all are empty
                 tokens.difference_update(outcome.lease_token for outcome in outcomes)
         self.unrecorded = [
