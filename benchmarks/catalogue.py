@@ -133,6 +133,7 @@ def on_redis(name: str, rate: int, settings: str) -> System:
     return rival(name, rate, settings, store="redis")
 
 
+KEEP = "benchmarks.project.settings_of_keep"
 SYSTEMS = [
     bare_sql(10, 16_000),
     bare_sql(100, 50_000),
@@ -148,6 +149,9 @@ SYSTEMS = [
         adapter="pgjobs_tasks",
         project="benchmarks.project.settings_of_tasks",
     ),
+    # Beside the rivals that delete what has succeeded.
+    pgjobs("pgjobs-keep-failed", 6_000, project=KEEP),
+    pgjobs("pgjobs-prefetch-keep-failed", 25_000, "--prefetch", "200", project=KEEP),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
     pgqueuer("pgqueuer", 3_500, 10),
     pgqueuer("pgqueuer-100", 18_000, 100),

@@ -5745,94 +5745,56 @@ END
 $$;
 """,
     ),
-    "function pgjobs_has_rows": (
-        None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_has_rows(ids bigint[]) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    low CONSTANT bigint := (SELECT min(id) FROM unnest(ids) AS id);
-    high CONSTANT bigint := (SELECT max(id) FROM unnest(ids) AS id);
-BEGIN
-    RETURN high - low > 100 * cardinality(ids)
-        OR EXISTS (SELECT FROM pgjobs_attempt WHERE job_id BETWEEN low AND high)
-        OR EXISTS (SELECT FROM pgjobs_progress WHERE job_id BETWEEN low AND high)
-        OR EXISTS (SELECT FROM pgjobs_step WHERE job_id BETWEEN low AND high)
-        OR EXISTS (SELECT FROM pgjobs_wait WHERE job_id BETWEEN low AND high)
-        OR EXISTS (SELECT FROM pgjobs_answer WHERE job_id BETWEEN low AND high)
-        OR EXISTS (SELECT FROM pgjobs_tick WHERE job_id BETWEEN low AND high);
-END
-$$;
-""",
-    ),
     "function pgjobs_needed": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_needed(ids bigint[], parents bigint[])
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    low CONSTANT bigint := (SELECT min(id) FROM unnest(ids) AS id);
-    high CONSTANT bigint := (SELECT max(id) FROM unnest(ids) AS id);
-    tables text;
-    needed bigint[] := '{}';
+    needed bigint[];
     referred bigint[];
+    tables text;
 BEGIN
-    IF parents IS NOT NULL OR high - low > 100 * cardinality(ids)
-        OR EXISTS (SELECT FROM pgjobs_job WHERE line = 'unlinked')
-        OR EXISTS (
-            SELECT FROM pgjobs_predecessor WHERE predecessor_id BETWEEN low AND high
-        )
-        OR EXISTS (
-            SELECT FROM pgjobs_schedule
-            WHERE last_job_id IS NOT NULL AND last_job_id BETWEEN low AND high
-        )
-        OR EXISTS (SELECT FROM pgjobs_delivery WHERE job_id BETWEEN low AND high)
-    THEN
-        IF (
-            SELECT count(*) > 1000
-            FROM (SELECT FROM pgjobs_job WHERE line = 'unlinked' LIMIT 1001) AS some
-        ) THEN
-            RETURN ids;
-        END IF;
-        needed := ARRAY(
-            SELECT predecessor_id FROM pgjobs_predecessor
-            WHERE predecessor_id = ANY (ids)
-            UNION ALL
-            SELECT last_job_id FROM pgjobs_schedule
-            WHERE last_job_id IS NOT NULL AND last_job_id = ANY (ids)
-            UNION ALL
-            SELECT job_id FROM pgjobs_delivery WHERE job_id = ANY (ids)
-            UNION ALL
-            SELECT after.id::bigint
-            FROM (SELECT keys FROM pgjobs_job WHERE line = 'unlinked') AS unlinked
-            CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS after (id)
-            UNION ALL
-            -- A step of another job has enqueued it, which may yet ask for its end.
-            SELECT job.id FROM pgjobs_job AS job
-            WHERE job.id = ANY (parents)
-                AND job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$'
-                AND EXISTS (
-                    SELECT FROM pgjobs_job AS parent
-                    WHERE parent.id = (job.meta ->> 'parent_id')::bigint
-                        AND parent.finished_at IS NULL
-                        AND EXISTS (
-                            SELECT FROM pgjobs_step WHERE job_id = parent.id OFFSET 0
-                        )
-                    OFFSET 0
-                )
-        );
+    -- To look through more of them would take longer than to store the jobs.
+    IF (
+        SELECT count(*) > 1000
+        FROM (SELECT FROM pgjobs_job WHERE line = 'unlinked' LIMIT 1001) AS named
+    ) THEN
+        RETURN ids;
     END IF;
-    -- A process waits for one of them: see queue/waiting.py. Mostly none does for any.
-    IF NOT pg_try_advisory_lock(1885825633, 0) THEN
-        needed := needed || ARRAY(
-            SELECT id FROM unnest(ids) AS id
-            WHERE (id % 2147483648)::oid IN (
-                SELECT objid FROM pg_locks
-                WHERE locktype = 'advisory' AND classid = 1885825635 AND objsubid = 2
+    needed := ARRAY(
+        SELECT predecessor_id FROM pgjobs_predecessor WHERE predecessor_id = ANY (ids)
+        UNION ALL
+        SELECT last_job_id FROM pgjobs_schedule
+        WHERE last_job_id IS NOT NULL AND last_job_id = ANY (ids)
+        UNION ALL
+        SELECT job_id FROM pgjobs_delivery WHERE job_id = ANY (ids)
+        UNION ALL
+        SELECT after.id::bigint
+        FROM (SELECT keys FROM pgjobs_job WHERE line = 'unlinked') AS unlinked
+        CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS after (id)
+        UNION ALL
+        -- A step of another job has enqueued it, which may yet ask for its end.
+        SELECT job.id FROM pgjobs_job AS job
+        WHERE job.id = ANY (parents)
+            AND job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$'
+            AND EXISTS (
+                SELECT FROM pgjobs_job AS parent
+                WHERE parent.id = (job.meta ->> 'parent_id')::bigint
+                    AND parent.finished_at IS NULL
+                    AND EXISTS (
+                        SELECT FROM pgjobs_step WHERE job_id = parent.id OFFSET 0
+                    )
+                OFFSET 0
             )
-        );
-    ELSE
-        PERFORM pg_advisory_unlock(1885825633, 0);
-    END IF;
-    -- Tables of the project, whatever ON DELETE says: the constraint has a trigger here.
+        UNION ALL
+        -- A process waits for it: see queue/waiting.py.
+        SELECT id FROM unnest(ids) AS each (id)
+        WHERE (id % 2147483648)::oid IN (
+            SELECT objid FROM pg_catalog.pg_locks
+            WHERE locktype = 'advisory' AND classid = 1885825635 AND objsubid = 2
+        )
+    );
+    -- Tables of the project, whatever ON DELETE says.
     SELECT string_agg(
         CASE
             WHEN has_table_privilege(reference.conrelid, 'SELECT') THEN format(
@@ -5853,9 +5815,8 @@ BEGIN
         AND made.tgtype & 8 <> 0;  -- it fires for DELETE
     IF tables IS NOT NULL THEN
         EXECUTE format('SELECT ARRAY(%s)', tables) INTO referred USING ids;
-        needed := needed || referred;
     END IF;
-    RETURN needed;
+    RETURN needed || referred;
 END
 $$;
 """,
@@ -5872,48 +5833,88 @@ DECLARE
     places tid[];
     parents bigint[];
     needed bigint[];
+    low bigint;
+    high bigint;
+    may_be_needed boolean;
+    have_rows boolean;
+    said text;
     number bigint;
 BEGIN
     tokens := '{}';
     has_keys := false;
     IF current_setting('transaction_isolation') = 'read committed' THEN
-        SELECT array_agg(id), array_agg(ctid), array_agg(lease_token),
-            array_agg(id) FILTER (WHERE has_parent)
-        INTO held, places, tokens, parents
+        SELECT array_agg(id), array_agg(ctid), coalesce(array_agg(lease_token), '{}'),
+            array_agg(id) FILTER (WHERE has_parent), min(id), max(id)
+        INTO held, places, tokens, parents, low, high
         FROM (
             SELECT id, ctid, lease_token, meta ? 'parent_id' AS has_parent
             FROM pgjobs_job
             WHERE id = ANY (deletable)
-                AND lease_token = ANY (lease_tokens)
                 AND worker_id = worker
                 AND num_nonnulls(keys, dependencies, batch_id, unique_until) = 0
                 AND NOT awaited
             FOR UPDATE SKIP LOCKED
         ) AS free;
-        tokens := coalesce(tokens, '{}');
-    END IF;
-    IF tokens <> '{}' THEN
-        needed := pgjobs_needed(held, parents);
-        IF needed <> '{}' THEN
+        -- Ids and tokens are sorted, and mostly it locks all. To look for each token among
+        -- all of them would take longer than the rest.
+        IF tokens <> lease_tokens AND tokens <> '{}' THEN
             SELECT array_agg(id), array_agg(place), coalesce(array_agg(token), '{}')
             INTO held, places, tokens
+            FROM unnest(held, places, tokens) AS each (id, place, token)
+            WHERE token = ANY (lease_tokens);
+        END IF;
+    END IF;
+    IF tokens <> '{}' THEN
+        SELECT
+            -- Jobs that name others in `after`, which no admission has seen.
+            EXISTS (SELECT FROM pgjobs_job WHERE line = 'unlinked')
+            OR EXISTS (
+                SELECT FROM pgjobs_predecessor WHERE predecessor_id BETWEEN low AND high
+            )
+            OR EXISTS (
+                SELECT FROM pgjobs_schedule
+                WHERE last_job_id IS NOT NULL AND last_job_id BETWEEN low AND high
+            )
+            OR EXISTS (SELECT FROM pgjobs_delivery WHERE job_id BETWEEN low AND high)
+            -- The constraint of a table of the project has a trigger here.
+            OR EXISTS (
+                SELECT FROM pg_catalog.pg_trigger
+                WHERE tgrelid = 'pgjobs_job'::regclass AND tgisinternal
+            ),
+            EXISTS (SELECT FROM pgjobs_attempt WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_progress WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_step WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_wait WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_answer WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_tick WHERE job_id BETWEEN low AND high)
+        INTO may_be_needed, have_rows;
+        -- A process that waits for a job has this lock, too ("pgja" in ASCII): see
+        -- queue/waiting.py. What is locked and at once unlocked was only asked for.
+        IF pg_try_advisory_lock(1885825633, 0) THEN
+            may_be_needed := NOT pg_advisory_unlock(1885825633, 0) OR may_be_needed;
+        ELSE
+            may_be_needed := true;
+        END IF;
+        IF may_be_needed OR parents IS NOT NULL THEN
+            needed := pgjobs_needed(held, parents);
+            SELECT array_agg(place), coalesce(array_agg(token), '{}')
+            INTO places, tokens
             FROM unnest(held, places, tokens) AS each (id, place, token)
             WHERE NOT id = ANY (needed);
         END IF;
     END IF;
     IF tokens <> '{}' THEN
-        -- Then triggers.sql need not look for what belongs to them.
-        IF NOT pgjobs_has_rows(held) THEN
-            PERFORM set_config('pgjobs.deletes', 'rows', true);
+        IF NOT have_rows THEN  -- so triggers.sql need not look for them
+            said := set_config('pgjobs.deletes', 'rows', true);
         END IF;
         DELETE FROM pgjobs_job WHERE ctid = ANY (places);
         GET DIAGNOSTICS number = ROW_COUNT;
-        PERFORM set_config('pgjobs.deletes', '', true);
+        said := set_config('pgjobs.deletes', '', true);
         IF number <> cardinality(tokens) THEN
-            RAISE 'A trigger of the project keeps rows of pgjobs_job.'
-                USING ERRCODE = 'triggered_data_change_violation';
+            RAISE 'A trigger of the project keeps rows of pgjobs_job.';
         END IF;
     END IF;
+    -- The rest is stored as in sql/worker/record/success.sql.
     IF cardinality(tokens) < cardinality(ids) THEN
         WITH recorded AS (
             UPDATE pgjobs_job

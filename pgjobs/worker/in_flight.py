@@ -16,6 +16,11 @@ DELETING = modules("successes")  # what may delete successes in place of storing
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
 
 
+def kinds_to_delete() -> frozenset[str]:
+    """Return the values of `keep` with which successes are deleted unless needed."""
+    return frozenset(kind for module in DELETING for kind in module.kinds())
+
+
 class InFlight:
     """Jobs in flight by lease token; an outcome stays until it is closed."""
 
@@ -52,13 +57,16 @@ class InFlight:
 
     def claim(self, jobs: Iterable[ClaimedJob]) -> None:
         self.last_claim_at, now = time(), monotonic()
+        kinds: frozenset[str] | None = None
         for job in jobs:
             self.jobs[job.lease_token] = job
             self.claimed_at[job.lease_token] = now
             if job.is_keyed:
                 self.keyed.add(job.lease_token)
-            if job.keep is not None and any(each.may_go(job) for each in DELETING):
-                self.deletable.add(job.lease_token)
+            if job.keep is not None:
+                kinds = kinds or kinds_to_delete()
+                if job.keep in kinds:
+                    self.deletable.add(job.lease_token)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()

@@ -8,7 +8,7 @@ from django.db.models import DateTimeField
 
 from ...conf import settings
 from ...models.job import Job
-from ...queue.claiming import ClaimedJob, Success
+from ...queue.claiming import Success
 from ...queue.statements import Execute, array
 from ...sql import statement
 
@@ -16,9 +16,9 @@ RECORD = "record_or_delete"
 CLAIM = "record_or_delete_and_claim"
 
 
-def may_go(job: ClaimedJob) -> bool:
-    """Whether the row of the job goes if it succeeds, unless something needs it."""
-    return job.keep == "failed" or (job.keep == "worker" and settings.KEEP == "failed")
+def kinds() -> tuple[str, ...]:
+    """Return the values of `Job.keep` with which successes go unless needed."""
+    return ("failed", "worker") if settings.KEEP == "failed" else ("failed",)
 
 
 def gone(execute: Execute, ids: Iterable[int]) -> set[int]:
