@@ -6,7 +6,7 @@ import django.db.models.fields.json
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
 import pgjobs.fields
-from pgjobs.database.install import AddMissingIndex, RunFiles
+from pgjobs.database.install import AddMissingField, AddMissingIndex, RunFiles
 from django.db import migrations, models
 
 
@@ -248,17 +248,17 @@ class Migration(migrations.Migration):
             index=models.Index(models.F('batch_id'), condition=models.Q(('batch_id__isnull', False), ('gives_result', True)), name='pgjobs_predecessor_results'),
         ),
         # Without a default the rows that are there stay NULL: their jobs are kept.
-        migrations.AddField(
+        AddMissingField(
             model_name='job',
             name='keep',
-            field=models.TextField(blank=True, db_comment="failed: its success is deleted once nothing needs it. worker: PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.", null=True, verbose_name='keep'),
+            field=models.TextField(null=True, verbose_name='keep'),
         ),
         migrations.AlterField(
             model_name='job',
             name='keep',
             field=models.TextField(blank=True, db_comment="failed: its success is deleted once nothing needs it. worker: PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.", db_default='worker', null=True, verbose_name='keep'),
         ),
-        migrations.AddIndex(
+        AddMissingIndex(
             model_name='job',
             index=models.Index(models.F('finished_at'), condition=models.Q(('finished_at__isnull', False), ('keep', 'failed'), ('status', 'SUCCESSFUL')), name='pgjobs_job_success'),
         ),

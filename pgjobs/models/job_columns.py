@@ -263,15 +263,6 @@ class JobColumns(Table):
         db_comment="Name of the worker that ran it when it succeeded; pgjobs_attempt "
         "has those of other attempts. NULL: none.",
     )
-    # See features/keeping. A row that SQL inserts has the default.
-    keep = models.TextField(  # noqa: DJ001
-        _("keep"),
-        null=True,
-        blank=True,
-        db_default="worker",
-        db_comment="failed: its success is deleted once nothing needs it. worker: "
-        "PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.",
-    )
     batch = models.ForeignKey(
         "pgjobs.Batch",
         models.DO_NOTHING,
@@ -296,6 +287,15 @@ class JobColumns(Table):
         verbose_name=_("worker"),
         db_comment="The worker that runs it, whose row may be gone. NULL: it is not "
         "RUNNING.",
+    )
+    # See features/keeping. A row that SQL inserts has the default.
+    keep = models.TextField(  # noqa: DJ001
+        _("keep"),
+        null=True,
+        blank=True,
+        db_default="worker",
+        db_comment="failed: its success is deleted once nothing needs it. worker: "
+        "PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.",
     )
 
     class Meta:

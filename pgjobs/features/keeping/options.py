@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
+from django.core.exceptions import ImproperlyConfigured
+
 from ...conf import KEEP, settings
 from ...tasks.arguments import Signature
 from ...tasks.option_checks import check_choice
@@ -28,9 +30,16 @@ class Keeping(OptionGroup):
         return super().fixed_columns() | {"keep": self.keep}
 
     def definition(self, signature: Signature) -> dict[str, Any]:
-        keep = self.keep or settings.KEEP
-        own = {} if self.keep is None and keep == "all" else {"keep": keep}
-        return super().definition(signature) | own
+        keep = self.keep or of_settings()
+        return super().definition(signature) | ({"keep": keep} if keep else {})
+
+
+def of_settings() -> str | None:
+    """Return what the setting says, if it is not what NULL says."""
+    try:
+        return None if settings.KEEP == "all" else settings.KEEP
+    except ImproperlyConfigured:  # as a system check says
+        return None
 
 
 GROUPS = (Keeping,)
