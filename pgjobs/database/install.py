@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from django.db import router
-from django.db.migrations.operations import AddField, AddIndex
+from django.db.migrations.operations import AddIndex
 from django.db.migrations.operations.base import Operation
 
 from ..sql.columns import filled
@@ -132,18 +132,6 @@ class AddMissingIndex(AddIndex):
 
     def database_forwards(self, app_label, schema_editor, from_state, to_state):
         if not has_index(schema_editor.connection, self.index.name):
-            super().database_forwards(app_label, schema_editor, from_state, to_state)
-
-
-class AddMissingField(AddField):
-    """Add a column, unless it is there: one may need it for an index before."""
-
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
-        connection = schema_editor.connection
-        table = to_state.apps.get_model(app_label, self.model_name)._meta.db_table
-        with connection.cursor() as cursor:
-            columns = connection.introspection.get_table_description(cursor, table)
-        if self.name not in {column.name for column in columns}:
             super().database_forwards(app_label, schema_editor, from_state, to_state)
 
 

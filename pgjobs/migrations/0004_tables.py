@@ -6,8 +6,27 @@ import django.db.models.fields.json
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
 import pgjobs.fields
-from pgjobs.database.install import AddMissingField, AddMissingIndex, RunFiles
+from pgjobs.database.install import AddMissingIndex, RunFiles
 from django.db import migrations, models
+
+
+class AddMissingField(migrations.AddField):
+    """Add a column, unless it is there: one may need it for an index before."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        connection = schema_editor.connection
+        model = to_state.apps.get_model(app_label, self.model_name)
+        table, field = model._meta.db_table, model._meta.get_field(self.name)
+        with connection.cursor() as cursor:
+            columns = connection.introspection.get_table_description(cursor, table)
+        if self.name not in {column.name for column in columns}:
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+        elif connection.features.supports_comments:
+            # With the comment AlterField would alter the type, and build the index again.
+            comment = schema_editor._alter_column_comment_sql(
+                model, field, None, field.db_comment
+            )
+            schema_editor.execute(*comment)
 
 
 class Migration(migrations.Migration):
@@ -251,7 +270,7 @@ class Migration(migrations.Migration):
         AddMissingField(
             model_name='job',
             name='keep',
-            field=models.TextField(null=True, verbose_name='keep'),
+            field=models.TextField(blank=True, db_comment="failed: its success is deleted once nothing needs it. worker: PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.", null=True, verbose_name='keep'),
         ),
         migrations.AlterField(
             model_name='job',
