@@ -70,18 +70,16 @@ class JobCancelled(Exception):
 
 
 class ResultGone(Exception):
-    """The job has ended, and its row is deleted: it is one with `keep="failed"`.
+    """The job that was waited for has ended, and its row is deleted: `keep="failed"`.
 
-    It has succeeded, unless somebody has deleted it. Who waits for a job before it ends
-    gets its result.
+    Who waits for a job before it ends gets its result.
     """
 
     def __init__(self, id: int, task: str):
         self.id = id
         super().__init__(
-            f"Job {id} ({task}) has no row any more, and so no result. With "
-            "keep='failed', a success is deleted unless something needs it: wait for "
-            "the job before it ends, or say keep='all'."
+            f"Job {id} ({task}) has no row any more. With keep='failed' a success is "
+            "deleted unless something needs it: wait before its end, or say keep='all'."
         )
 
 

@@ -3,12 +3,11 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..conf import settings
-from ..features import modules
 from ..sql import statement
 from .acts import announce_finished
 from .statements import Client, DjangoClient, Statement, array
@@ -145,26 +144,23 @@ def record_and_claim(
     successes: Sequence[Success] = (),
     limit: int = 0,
     fetch: Fetch | None = None,
-    deletable: Sequence[int] = (),
     worker_name: str | None = None,
     **who: Any,
 ) -> Claimed:
     """Record successes and claim up to `limit` jobs, in one round trip.
 
-    `deletable`: the ids of those whose rows go unless something needs them. Without
-    `fetch`, the claim walks in claim order. A fetch by queue that was cut short before
-    it brought a job is followed by longer ones. See `claim_statement` for `who`.
+    Without `fetch`, the claim walks in claim order. A fetch by queue that was cut short
+    before it brought a job is followed by longer ones. See `claim_statement` for `who`.
     """
     fetch = fetch or first_fetch(limit)
     if not fetch.by_queue:
-        who |= {"deletable": deletable, "worker_name": worker_name}
-        query, parameters = claim_statement(worker_id, successes, limit, fetch, **who)
+        query, parameters = claim_statement(
+            worker_id, successes, limit, fetch, worker_name=worker_name, **who
+        )
         return read_claimed(client.execute(query, parameters))
     statements = [claim_statement(worker_id, (), limit, fetch, **who)]
     if successes:
-        statements.insert(
-            0, record_statement(worker_id, successes, worker_name, deletable)
-        )
+        statements.insert(0, record_statement(worker_id, successes, worker_name))
     *recorded, rows = client.together(statements)
     claimed = with_recorded(read_claimed(rows), recorded)
     while claimed.has_more and not claimed.jobs and fetch != fetch.further():
@@ -175,22 +171,10 @@ def record_and_claim(
 
 
 def record_statement(
-    worker_id: int,
-    successes: Sequence[Success],
-    worker_name: str | None = None,
-    deletable: Sequence[int] = (),
+    worker_id: int, successes: Sequence[Success], worker_name: str | None = None
 ) -> Statement:
     parameters = success_parameters(worker_id, successes, worker_name)
-    if not deletable:
-        return statement("record_successes"), parameters
-    return statement(deleting().RECORD), parameters | {"deletable": array(deletable)}
-
-
-@cache
-def deleting() -> Any:
-    """Return what a feature brings that deletes successes in place of storing them."""
-    (module,) = modules("successes")
-    return module
+    return statement("record_successes"), parameters
 
 
 def claim_statement(
@@ -199,7 +183,6 @@ def claim_statement(
     limit: int = 0,
     fetch: Fetch | None = None,
     *,
-    deletable: Sequence[int] = (),
     worker_name: str | None = None,
     queues: Iterable[str] | None = None,
     excluded: Iterable[str] = (),
@@ -211,7 +194,6 @@ def claim_statement(
 ) -> Statement:
     """Return the statement of a fetch; one in claim order also records successes.
 
-    - `deletable`: ids of successes whose rows go unless something needs them.
     - `worker_name`: stored with the successes.
     - `is_idle`: the worker runs nothing, so it may claim a job that must run alone.
     - `units`: claim only jobs for which the worker's host has room. None means that it
@@ -236,9 +218,7 @@ def claim_statement(
         return statement("claim_by_queue"), parameters | unit_parameters(units)
     parameters |= {"limit": limit + prefetched, "slots": limit}
     parameters |= success_parameters(worker_id, successes, worker_name)
-    if not deletable:
-        return statement("record_and_claim"), parameters
-    return statement(deleting().CLAIM), parameters | {"deletable": array(deletable)}
+    return statement("record_and_claim"), parameters
 
 
 def fetch_parameters(fetch: Fetch) -> dict[str, Any]:

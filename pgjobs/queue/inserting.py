@@ -5,7 +5,7 @@ PostgreSQL's unique index decides which of several jobs is first. Afterwards
 meanwhile, the others are tried again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from psycopg import errors
 
 from .. import signals
 from ..conf import settings
-from ..exceptions import AlreadyEnqueued, InvalidTask
+from ..exceptions import AlreadyEnqueued
 from ..features import modules
 from ..sql import statement
 from .instances import inserted, inserted_alike
@@ -30,7 +30,8 @@ from .new_job import (
     parameters_of_one,
 )
 from .observing import observe_insert, observers
-from .statements import Execute, array, execute_on
+from .recording import deleting
+from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -122,7 +123,7 @@ def insert_here(
     try:
         insert = insert_without_notify if omits_notify() else insert_rows
         if [new_job for new_job in new_jobs if new_job.holds]:
-            insert = partial(insert_holding, insert)
+            insert = partial(deleting().insert_holding, insert)
         jobs, new = insert(model, database, with_meta(with_keep(new_jobs)))
     except SynchronousOnlyOperation as error:
         raise SynchronousOnlyOperation(IN_ASYNC_CODE) from error
@@ -148,29 +149,6 @@ def insert_without_notify(
 ) -> "tuple[list[Job | None], list[Job]]":
     with without_notify(database):
         return insert_rows(model, database, new_jobs)
-
-
-# The rows stay until the links to them are committed: a worker that would delete one of
-# them passes over those that are locked, or has been first.
-HOLD = """
-SELECT id FROM pgjobs_job WHERE id = ANY (%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
-"""
-
-
-def insert_holding(
-    insert: Callable, model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
-) -> "tuple[list[Job | None], list[Job]]":
-    """Insert jobs after some whose rows may go; raise InvalidTask if one has gone."""
-    ids = {id for new_job in new_jobs for id in new_job.holds}
-    with transaction.atomic(using=database):
-        rows = execute_on(database)(HOLD, {"ids": array(ids)})
-        if gone := ids - {id for (id,) in rows}:
-            raise InvalidTask(
-                f"after: job {min(gone)} is gone. With keep='failed' the row of a "
-                "success is deleted unless something needs it by then: enqueue both in "
-                "one transaction, as a chain, or say keep='all' for the first."
-            )
-        return insert(model, database, new_jobs)
 
 
 def insert_rows(

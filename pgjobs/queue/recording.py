@@ -13,7 +13,7 @@ from ..base.database_errors import text_of
 from ..conf import settings
 from ..features import modules
 from ..sql import statement
-from .claiming import ClaimedJob, Success, record_statement
+from .claiming import ClaimedJob, Success, success_parameters
 from .statements import Execute, array
 
 logger = logging.getLogger("pgjobs.worker")
@@ -148,17 +148,11 @@ def recorded_by(execute: Execute, name: str, parameters: dict) -> list[Recorded]
 
 
 def record_successes(
-    execute: Execute,
-    worker_id: int,
-    worker_name: str,
-    successes: Sequence[Success],
-    deletable: Sequence[int] = (),
+    execute: Execute, worker_id: int, worker_name: str, successes: Sequence[Success]
 ) -> list[Recorded]:
-    """Record jobs that succeeded, without a claim; return which were recorded.
-
-    `deletable`: the ids of those whose rows go unless something needs them.
-    """
-    rows = execute(*record_statement(worker_id, successes, worker_name, deletable))
+    """Record jobs that succeeded, without a claim; return which were recorded."""
+    parameters = success_parameters(worker_id, successes, worker_name)
+    rows = execute(statement("record_successes"), parameters)
     return [Recorded(token, "SUCCESSFUL") for token, _ in rows]
 
 
@@ -172,6 +166,13 @@ def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recor
         },
     )
     return [Recorded._make(row) for row in rows]
+
+
+@cache
+def deleting() -> Any:
+    """Return the module of the feature that deletes successes unless needed."""
+    (module,) = modules("successes")
+    return module
 
 
 def orphans(

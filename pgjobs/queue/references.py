@@ -19,27 +19,22 @@ class Reference(NamedTuple):
     column: str
 
 
-def references_to(
-    execute: Execute, table: str, by: str = "references"
-) -> list[Reference]:
+def references_to(execute: Execute, table: str) -> list[Reference]:
     """Return the columns that refer to a table and keep its rows from being deleted."""
-    rows = execute(statement(by), {"table": table})
+    rows = execute(statement("references"), {"table": table})
     return [Reference._make(row) for row in rows]
 
 
-def sparing_referred(
-    execute: Execute, name: str, table: str, alias: str, by: str = "references"
-) -> str:
+def sparing_referred(execute: Execute, name: str, table: str, alias: str) -> str:
     """Return a statement that deletes rows and skips those to which others refer.
 
-    - `alias`: the name of the table in the statement.
-    - `by`: the statement that finds the columns that refer.
+    `alias`: the name of the table in the statement.
     """
     text = statement(name)
     conditions = [
         f"EXISTS (SELECT FROM {reference.table} AS referring "
         f"WHERE referring.{reference.column} = {alias}.id OFFSET 0)"
-        for reference in references_to(execute, table, by)
+        for reference in references_to(execute, table)
     ]
     if not conditions:
         return text

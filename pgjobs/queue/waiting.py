@@ -16,6 +16,7 @@ from ..base import connections as own_connections
 from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
 from ..exceptions import JobCancelled, JobFailed, ResultGone, non_negative_seconds
+from .recording import deleting
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
@@ -48,14 +49,6 @@ SELECT id, status, return_value::text, reason, false,
 FROM pgjobs_job WHERE id = %(id)s
 """
 
-# Says that a process waits for a job whose row may be deleted. The mark is there at
-# once, and goes with the connection. The second lock says that there are marks at all.
-# (The classes are "pgjc" and "pgja" in ASCII.)
-MARK = """
-SELECT pg_advisory_lock_shared(1885825635, (%(id)s::bigint %% 2147483648)::int),
-    pg_advisory_lock_shared(1885825633, 0)
-"""
-
 NEWEST = "SELECT pgjobs_newest(%(id)s)"
 
 
@@ -68,11 +61,6 @@ class State(NamedTuple):
     goes_on: bool = False  # as another job
     keep: str | None = None
 
-    @property
-    def may_go(self) -> bool:
-        """Whether the row may be deleted once the job has succeeded."""
-        return self.keep not in (None, "all") and self.status not in FINISHED
-
 
 def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     """Return the result of the job once it has ended; see `Job.wait`."""
@@ -82,8 +70,8 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     deadline = math.inf if seconds is None else monotonic() + seconds
     with listening(database_of(job), job.pk) as connection:
         state = look(connection, job, job.pk)
-        if state.may_go:
-            connection.execute(MARK, {"id": state.id})
+        if state.status not in FINISHED and is_deleted(state.keep):
+            deleting().mark(connection, state.id)
             state = look(connection, job, state.id)
         while state.status not in FINISHED:
             remaining = deadline - monotonic()
@@ -117,7 +105,7 @@ def ended_in_transaction(job: "Job") -> State | None:
     if not connections[database].in_atomic_block:
         return None
     state = state_of(execute_on(database), SEE, job.pk)
-    if state is None and may_be_gone(job):
+    if state is None and is_deleted(vars(job).get("keep")):
         raise ResultGone(job.pk, job.task)
     if state is None or state.status not in FINISHED:
         raise RuntimeError(
@@ -144,9 +132,9 @@ def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def may_be_gone(job: "Job") -> bool:
-    """Whether the row of the job may have been deleted because it succeeded."""
-    return vars(job).get("keep") not in (None, "all")
+def is_deleted(keep: Any) -> bool:
+    """Whether the row of such a job may be deleted once it has succeeded."""
+    return keep not in (None, "all")
 
 
 def look(connection: psycopg.Connection, job: "Job", id: int) -> State:
@@ -154,7 +142,7 @@ def look(connection: psycopg.Connection, job: "Job", id: int) -> State:
         return connection.execute(query, parameters).fetchall()
 
     state = state_of(execute, LOOK, id)
-    if state is None and may_be_gone(job):
+    if state is None and is_deleted(vars(job).get("keep")):
         raise ResultGone(id, job.task)
     if state is None:
         raise JobFailed(

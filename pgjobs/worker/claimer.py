@@ -13,7 +13,8 @@ import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..queue import claiming
-from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits, Success
+from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits
+from ..queue.recording import deleting
 from . import row_by_row
 from .admissions import Admissions
 from .connections.backoff import Backoff
@@ -92,7 +93,7 @@ class Claimer:
         if not (is_wanted or room.successes or wants or room.admits):
             return
         if self.in_flight.deletable:
-            room = self.record_alone(room)
+            room = deleting().record_alone(self.recorder, room)
         if room.admits and not self.must_fetch(room, wants):
             self.admissions.alone(room)
             return
@@ -108,16 +109,6 @@ class Claimer:
         else:
             if (since := self.backoff.since) is not None:
                 self.passed(since)
-
-    def record_alone(self, room: Room) -> Room:
-        """Record what may be deleted beside an admission, or is heard of, by itself."""
-        announcer = self.recorder.announcer
-        deletable = self.in_flight.deletable_of(room.successes)
-        if not deletable or not (room.admits or announcer.hears_of_successes):
-            return room
-        self.recorder.record_successes(deletable)
-        others = [each for each in room.successes if each not in deletable]
-        return room._replace(successes=others)
 
     def must_fetch(self, room: Room, wants: bool) -> bool:
         """Whether an admission that is due needs a fetch in the same round trip.
@@ -184,26 +175,15 @@ class Claimer:
         }
         if room.admits:
             return self.admissions.with_claim(room.successes, **how)
+        record_and_claim = claiming.record_and_claim
         if self.in_flight.deletable:
-            claimed = self.claim_and_delete(room.successes, **how)
-        else:
-            claimed = claiming.record_and_claim(
-                self.connection, self.worker_id, successes=room.successes, **how
-            )
+            record_and_claim = deleting().recording_and_claiming(self.recorder)
+        claimed = record_and_claim(
+            self.connection, self.worker_id, successes=room.successes, **how
+        )
         if claimed.has_keys:  # other jobs began to wait while these ran
             self.admitting.expect()
         return claimed
-
-    def claim_and_delete(self, successes: Sequence[Success], **how: Any) -> Claimed:
-        deletable = self.in_flight.deletable_of(successes)
-        with self.recorder.doubting(deletable):
-            return claiming.record_and_claim(
-                self.connection,
-                self.worker_id,
-                successes=successes,
-                deletable=[each.id for each in deletable],
-                **how,
-            )
 
     @property
     def serving(self) -> dict[str, Any]:

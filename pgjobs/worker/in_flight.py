@@ -12,13 +12,7 @@ from .observer import AttemptEnd
 T = TypeVar("T", Success, Unsuccessful)
 
 MOST_KEPT = 100  # outcomes that a worker keeps beside its slots
-DELETING = modules("successes")  # what may delete successes in place of storing them
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
-
-
-def kinds_to_delete() -> frozenset[str]:
-    """Return the values of `keep` with which successes are deleted unless needed."""
-    return frozenset(kind for module in DELETING for kind in module.kinds())
 
 
 class InFlight:
@@ -29,10 +23,11 @@ class InFlight:
         self.claimed_at: dict[int, float] = {}  # monotonic times
         self.ended_at: dict[int, float] = {}
         self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
-        # The tokens of jobs whose successes are deleted unless something needs them,
-        # and of those that a statement may have deleted whose answer was lost.
+        # The tokens of jobs whose successes a feature deletes unless needed, and of
+        # those that a statement may have deleted whose answer was lost.
         self.deletable: set[int] = set()
         self.in_doubt: set[int] = set()
+        self.kinds = {kind for each in modules("successes") for kind in each.kinds()}
         self.unrecorded: list[Outcome] = []
         # The tokens of outcomes that cannot be stored now: another transaction holds
         # the row of their job, or the statement fails on them.
@@ -57,16 +52,13 @@ class InFlight:
 
     def claim(self, jobs: Iterable[ClaimedJob]) -> None:
         self.last_claim_at, now = time(), monotonic()
-        kinds: frozenset[str] | None = None
         for job in jobs:
             self.jobs[job.lease_token] = job
             self.claimed_at[job.lease_token] = now
             if job.is_keyed:
                 self.keyed.add(job.lease_token)
-            if job.keep is not None:
-                kinds = kinds or kinds_to_delete()
-                if job.keep in kinds:
-                    self.deletable.add(job.lease_token)
+            if job.keep in self.kinds:
+                self.deletable.add(job.lease_token)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
@@ -131,12 +123,6 @@ class InFlight:
         return bool(self.keyed) and any(
             outcome.lease_token in self.keyed for outcome in outcomes
         )
-
-    def deletable_of(self, successes: Sequence[Success]) -> list[Success]:
-        """Return those whose rows go unless something needs them; mostly none."""
-        if not self.deletable:
-            return []
-        return [each for each in successes if each.lease_token in self.deletable]
 
     @property
     def still_running(self) -> list[ClaimedJob]:

@@ -5,9 +5,7 @@ so are successes that the claim could not store.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from time import monotonic, sleep
 
@@ -25,8 +23,15 @@ from ..base.database_errors import (
 from ..base.texts import storable
 from ..conf import FINISHED
 from ..queue import recording
-from ..queue.claiming import ClaimedJob, deleting
-from ..queue.recording import Completed, Outcome, Recorded, Success, Unsuccessful
+from ..queue.claiming import ClaimedJob
+from ..queue.recording import (
+    Completed,
+    Outcome,
+    Recorded,
+    Success,
+    Unsuccessful,
+    deleting,
+)
 from ..tasks.running_job import RunningJob
 from .connections.backoff import Backoff
 from .in_flight import InFlight
@@ -133,47 +138,10 @@ class Recorder:
         return recording.record(execute, self.worker_id, name, outcomes)
 
     def record_these_successes(self, successes: Sequence[Success]) -> list[Recorded]:
-        record = partial(
-            recording.record_successes,
-            self.connection.execute,
-            self.worker_id,
-            self.options.name,
-            successes,
-        )
-        if not (deletable := self.in_flight.deletable_of(successes)):
-            return record()
-        if self.announcer.hears_of_successes:
-            self.announcer.rows |= deleting().rows_of(
-                self.connection.execute, self.options.name, deletable
-            )
-        try:
-            with self.doubting(deletable):
-                return record(ids_of(deletable))
-        except psycopg.Error as error:
-            is_of_some = is_of_some_rows(error) or isinstance(error, LockNotAvailable)
-            if is_lost(error) or (len(successes) > 1 and is_of_some):
-                raise
-            self.keep(deletable, error)
-            return record()
-
-    @contextmanager
-    def doubting(self, deletable: Sequence[Success]) -> Iterator[None]:
-        """Remember those that a statement may have deleted whose answer is lost."""
-        try:
-            yield
-        except psycopg.Error as error:
-            if is_lost(error) or error.sqlstate is None:
-                self.in_flight.in_doubt |= {each.lease_token for each in deletable}
-            raise
-
-    def keep(self, deletable: Sequence[Success], error: psycopg.Error) -> None:
-        """Store from now on these successes, whose rows cannot be deleted."""
-        self.in_flight.deletable -= {each.lease_token for each in deletable}
-        logger.warning(
-            "Successes are kept, because their rows cannot be deleted: jobs=%s: %s",
-            ", ".join(map(str, ids_of(deletable))),
-            text_of(error),
-        )
+        if self.in_flight.deletable:
+            return deleting().record(self, successes)
+        execute, name = self.connection.execute, self.options.name
+        return recording.record_successes(execute, self.worker_id, name, successes)
 
     def apply_end_of(self, outcomes: Sequence[Outcome], effects: Effects) -> None:
         """Apply effects; other jobs may have waited for the end of these."""
@@ -305,15 +273,11 @@ class Recorder:
 
         Returns None if the worker cannot ask at present.
         """
-        execute = self.connection.execute
-        doubtful = [o for o in outcomes if o.lease_token in self.in_flight.in_doubt]
         try:
-            found = dict(recording.recorded_before(execute, outcomes))
-            if doubtful:
-                gone = deleting().gone(execute, ids_of(doubtful))
-                tokens = [each.lease_token for each in doubtful if each.id in gone]
-                found |= dict.fromkeys(tokens, "SUCCESSFUL")
-            return found
+            before = dict(recording.recorded_before(self.connection.execute, outcomes))
+            if self.in_flight.in_doubt:
+                before |= deleting().deleted_before(self, outcomes)
+            return before
         except psycopg.Error as error:
             if is_lost(error):
                 raise
@@ -384,10 +348,6 @@ class Recorder:
         logger.error(
             "Storing reports failed, the next try in %.1f s: %s", pause, text_of(error)
         )
-
-
-def ids_of(outcomes: Iterable[Outcome]) -> list[int]:
-    return [outcome.id for outcome in outcomes]
 
 
 def substitutes(outcome: Outcome, error: psycopg.Error) -> Iterator[Unsuccessful]:

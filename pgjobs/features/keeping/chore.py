@@ -4,10 +4,11 @@ import logging
 from functools import partial
 
 from ...queue import upkeep
-from ...queue.references import sparing_referred
+from ...queue.references import NONE
 from ...queue.slices import Position, Slice, read_slice
 from ...queue.statements import Execute
 from ...queue.upkeep import Batch
+from ...sql import statement
 from ...worker.upkeep.batches import BatchChore
 from ...worker.upkeep.chore import NOTHING, Effects
 from ...worker.upkeep.pruning import PRUNE_SECONDS, PRUNED_AT_ONCE, Walk
@@ -43,11 +44,24 @@ class PruneSuccesses(BatchChore):
 
 def prune_successes(execute: Execute, position: Position, batch: Batch) -> Slice:
     """Look at a batch of stored successes; delete those that nothing needs any more."""
-    text = sparing_referred(
-        execute, "prune_successes", "pgjobs_job", "job", by="all_references"
-    )
     parameters = {**position._asdict(), **batch.parameters()}
-    return read_slice(execute(text, parameters), position)
+    return read_slice(execute(sparing_referred(execute), parameters), position)
+
+
+def sparing_referred(execute: Execute) -> str:
+    """Return the statement that spares rows to which any foreign key refers.
+
+    Other pruning deletes those whose constraint deletes or changes what refers to them.
+    """
+    referring = execute(statement("all_references"), {"table": "pgjobs_job"})
+    conditions = [
+        f"EXISTS (SELECT FROM {table} AS referring WHERE referring.{column} = job.id)"
+        for table, column in referring
+    ]
+    text = statement("prune_successes")
+    if not conditions:
+        return text
+    return text.replace(NONE, f"({' OR '.join(conditions)})".replace("%", "%%"))
 
 
 CHORES = (PruneSuccesses,)

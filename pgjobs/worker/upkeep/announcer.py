@@ -17,8 +17,7 @@ from ...conf import FINISHED
 from ...models.job import Job
 from ...models.worker import Worker
 from ...queue.acts import announce_finished
-from ...queue.claiming import deleting
-from ...queue.recording import Unsuccessful
+from ...queue.recording import Unsuccessful, deleting
 from ..observer import AttemptEnd
 from ..slots.cleaning import clean_connections
 

@@ -1,5 +1,7 @@
 """What needs the row of a success keeps it, in whichever order both are committed."""
 
+from types import SimpleNamespace
+
 import pytest
 from django.db import transaction
 from django.utils import timezone
@@ -7,6 +9,7 @@ from django.utils import timezone
 from pgjobs import enqueue, enqueue_many
 from pgjobs.exceptions import InvalidTask
 from pgjobs.features.keeping.chore import prune_successes
+from pgjobs.features.keeping.successes import Client
 from pgjobs.models import Job
 from pgjobs.models.progress import Progress
 from pgjobs.queue import recording
@@ -31,9 +34,8 @@ def is_there(job: Job) -> bool:
 def record(hand: Hand, *jobs: ClaimedJob, run=execute) -> set[int]:
     """Record successes as a worker does that may delete them; return the tokens."""
     successes = [Success(job.id, job.lease_token, None) for job in jobs]
-    recorded = recording.record_successes(
-        run, hand.id, "hand", successes, [job.id for job in jobs]
-    )
+    client = Client(SimpleNamespace(execute=run), successes)
+    recorded = recording.record_successes(client.execute, hand.id, "hand", successes)
     return {each.lease_token for each in recorded}
 
 
