@@ -5773,7 +5773,8 @@ BEGIN
         FROM (SELECT keys FROM pgjobs_job WHERE line = 'unlinked') AS unlinked
         CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS after (id)
         UNION ALL
-        -- A step of another job has enqueued it, which may yet ask for its end.
+        -- Another job has enqueued it, which may yet wait for its end. The step that has
+        -- done so may not be stored yet.
         SELECT job.id FROM pgjobs_job AS job
         WHERE job.id = ANY (parents)
             AND job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$'
@@ -5781,9 +5782,6 @@ BEGIN
                 SELECT FROM pgjobs_job AS parent
                 WHERE parent.id = (job.meta ->> 'parent_id')::bigint
                     AND parent.finished_at IS NULL
-                    AND EXISTS (
-                        SELECT FROM pgjobs_step WHERE job_id = parent.id OFFSET 0
-                    )
                 OFFSET 0
             )
         UNION ALL

@@ -1,7 +1,7 @@
 -- Look at some successes that were to be deleted and were stored, because something needed
 -- them, behind a position. Delete those that nothing needs any more, as prune.sql does. What
--- belongs to a batch or delivers an event is pruned with the others of its status: their
--- pages count it.
+-- belongs to a batch or delivers an event is pruned with the others of its status, since their
+-- pages count it, and so is what has a follow-up, which is told its id.
 WITH near AS MATERIALIZED (
     SELECT id, finished_at FROM pgjobs_job
     WHERE
@@ -29,6 +29,14 @@ old AS MATERIALIZED (
             AND NOT EXISTS (
                 SELECT FROM pgjobs_delivery WHERE job_id = job.id OFFSET 0
             )
+            AND NOT (
+                job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$' AND EXISTS (
+                    SELECT FROM pgjobs_job AS parent
+                    WHERE parent.id = (job.meta ->> 'parent_id')::bigint
+                        AND parent.finished_at IS NULL
+                    OFFSET 0
+                )
+            ) IS TRUE
             AND ((job.id %% 2147483648)::oid = ANY ((SELECT objids FROM awaited)::oid[]))
                 IS NOT TRUE
             AND (

@@ -18,6 +18,7 @@ from pgjobs.queue.slices import OLDEST
 from pgjobs.queue.upkeep import ALL_DUE
 from tests.actors import WAITING_SESSIONS, Hand, execute, hours, in_thread, session
 from tests.processes import drain, shared_queue, wait_for
+from tests.support import dependent_tasks
 from tests.tasks import noop
 
 pytestmark = shared_queue
@@ -94,25 +95,47 @@ def test_job_of_a_period_is_kept():
     assert enqueue(briefly.using(unique_key="a", unique_for=hours(1))).pk == jobs[0].id
 
 
+def test_job_on_which_others_depend_is_kept(tmp_path):
+    refresh = dependent_tasks.refresh_client.using(keep="failed")
+    enqueue(refresh, str(tmp_path / "ran"), 5)
+    drain()
+    job = Job.objects.get()
+    assert (job.status, job.keep) == ("SUCCESSFUL", "failed")
+    assert prune() == 0
+    execute("UPDATE pgjobs_prerequisite SET needed_until = now() - interval '1 s'")
+    assert prune() == 1
+
+
+def test_job_that_delivers_an_event_is_kept():
+    hand, (job,) = claimed()
+    execute("INSERT INTO pgjobs_event (name, payload) VALUES ('a.b', '{}')")
+    execute(
+        "INSERT INTO pgjobs_delivery (job_id, event_id, task)"
+        " SELECT %(id)s, id, 'tests.noop' FROM pgjobs_event",
+        {"id": job.id},
+    )
+    record(hand, job)
+    assert Job.objects.get().status == "SUCCESSFUL"
+    assert prune() == 0
+
+
 def test_job_with_a_key_that_ends_with_it_is_deleted():
     hand, jobs = claimed(task=briefly.using(unique_key="a"))
     record(hand, *jobs)
     assert not Job.objects.exists()
 
 
-def test_child_of_a_job_that_may_ask_for_it_is_kept():
+def test_child_of_a_job_that_may_wait_for_it_is_kept_until_that_has_ended():
     hand = Hand()
-    parent = enqueue(noop)
-    hand.claim_one()
-    execute(
-        "INSERT INTO pgjobs_step (job_id, life, name, attempt, finished_at)"
-        " VALUES (%(id)s, 1, 'one', 1, now())",
-        {"id": parent.pk},
-    )
+    enqueue(noop)
+    parent = hand.claim_one()
     child, other = enqueue_many([briefly.bind(), briefly.bind()])
-    Job.objects.filter(pk=child.pk).update(meta={"parent_id": parent.pk})
+    Job.objects.filter(pk=child.pk).update(meta={"parent_id": parent.id})
     record(hand, *hand.claim(2))
     assert (is_there(child), is_there(other)) == (True, False)
+    assert prune() == 0
+    hand.succeed(parent)
+    assert prune() == 1
 
 
 @pytest.mark.parametrize("on_delete", ["NO ACTION", "CASCADE", "SET NULL"])
@@ -268,6 +291,12 @@ def test_what_an_operator_calls_successful_is_kept():
     assert job.succeed(5)
     assert prune() == 0
     assert is_there(job)
+
+
+def test_job_with_a_follow_up_is_pruned_with_other_successes():
+    enqueue(briefly.using(on_success=noop))
+    drain()
+    assert prune() == 0
 
 
 def test_members_of_a_batch_are_pruned_with_other_successes():

@@ -1,7 +1,7 @@
 -- Return those of these jobs whose rows something needs. The caller holds their locks.
 --
--- It asks the question of sql/upkeep/prune/why_kept.sql, for jobs that have succeeded
--- without keys, dependencies, batch or unique period. VOLATILE: each statement sees what was
+-- It asks the question of sql/upkeep/prune/why_kept.sql, and some more, for jobs that have
+-- succeeded without keys, dependencies, batch or unique period. VOLATILE: each statement sees what was
 -- committed before it, and so after the locks. `parents`: those that have a parent.
 CREATE OR REPLACE FUNCTION pgjobs_needed(ids bigint[], parents bigint[])
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
@@ -29,7 +29,8 @@ BEGIN
         FROM (SELECT keys FROM pgjobs_job WHERE line = 'unlinked') AS unlinked
         CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS after (id)
         UNION ALL
-        -- A step of another job has enqueued it, which may yet ask for its end.
+        -- Another job has enqueued it, which may yet wait for its end. The step that has
+        -- done so may not be stored yet.
         SELECT job.id FROM pgjobs_job AS job
         WHERE job.id = ANY (parents)
             AND job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$'
@@ -37,9 +38,6 @@ BEGIN
                 SELECT FROM pgjobs_job AS parent
                 WHERE parent.id = (job.meta ->> 'parent_id')::bigint
                     AND parent.finished_at IS NULL
-                    AND EXISTS (
-                        SELECT FROM pgjobs_step WHERE job_id = parent.id OFFSET 0
-                    )
                 OFFSET 0
             )
         UNION ALL
