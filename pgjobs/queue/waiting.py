@@ -16,7 +16,7 @@ from ..base import connections as own_connections
 from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
 from ..exceptions import JobCancelled, JobFailed, ResultGone, non_negative_seconds
-from .recording import deleting
+from ..features import modules
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     with listening(database_of(job), job.pk) as connection:
         state = look(connection, job, job.pk)
         if state.status not in FINISHED and is_deleted(state.keep):
-            deleting().mark(connection, state.id)
+            for module in modules("successes"):
+                module.mark(connection, state.id)
             state = look(connection, job, state.id)
         while state.status not in FINISHED:
             remaining = deadline - monotonic()

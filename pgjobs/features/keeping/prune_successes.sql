@@ -1,7 +1,8 @@
 -- Look at some successes that were to be deleted and were stored, because something needed
 -- them, behind a position. Delete those that nothing needs any more, as prune.sql does. What
 -- belongs to a batch or delivers an event is pruned with the others of its status, since their
--- pages count it, and so is what has a follow-up, which is told its id.
+-- pages count it, and so is what has a follow-up, which is told its id, or goes on as another
+-- job, which is found by it.
 WITH near AS MATERIALIZED (
     SELECT id, finished_at FROM pgjobs_job
     WHERE

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import DateTimeField
 from psycopg.errors import LockNotAvailable
 
+from ...base.connections import is_pooled
 from ...base.database_errors import is_lost, is_of_some_rows, text_of
 from ...conf import settings
 from ...exceptions import InvalidTask
@@ -208,8 +209,12 @@ SELECT id FROM pgjobs_job WHERE id = ANY (%(ids)s::bigint[]) ORDER BY id FOR KEY
 
 
 def mark(connection: psycopg.Connection, id: int) -> None:
-    """Say that a process waits for a job, whose row may be locked by others."""
-    connection.execute(MARK, {"id": id})
+    """Say that a process waits for a job, whose row may be locked by others.
+
+    Behind a pooler the lock would stay with the pooler's session.
+    """
+    if not is_pooled(connection):
+        connection.execute(MARK, {"id": id})
 
 
 def insert_holding(

@@ -2,7 +2,7 @@
 status = 'SUCCESSFUL'
 AND keep = 'failed'
 AND batch_id IS NULL
-AND (keys ? 'on_success') IS NOT TRUE
+AND (keys ?| ARRAY['on_success', 'continued_as']) IS NOT TRUE
 AND finished_at IS NOT NULL
 AND finished_at >= %(after_time)s
 AND (finished_at, id) > (%(after_time)s, %(after_id)s)
