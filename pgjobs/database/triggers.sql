@@ -36,7 +36,7 @@ CREATE OR REPLACE TRIGGER pgjobs_check_job
         id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
-        meta
+        meta, keep
     ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 

@@ -7413,6 +7413,26 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_check_job": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT OR UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta
+    ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT OR UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta, keep
+    ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+    ),
     "trigger pgjobs_note_started": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_note_started
