@@ -116,9 +116,9 @@ BEGIN
                 worker_name = named,
                 -- What the setting of the worker said.
                 keep = CASE WHEN id = ANY (deletable) THEN 'failed' ELSE keep END
-            WHERE id = ANY (ids)
+            WHERE worker_id = worker
+                AND id = ANY (ids)
                 AND lease_token = ANY (lease_tokens)
-                AND worker_id = worker
             RETURNING lease_token, line
         )
         SELECT tokens || coalesce(array_agg(lease_token), '{}'),
