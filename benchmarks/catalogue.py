@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+# The settings of a project whose successes are deleted.
+KEEP = "benchmarks.project.settings_of_keep"
+
 
 @dataclass(frozen=True)
 class System:
@@ -60,6 +63,8 @@ def pgjobs(
     if processes > 1:
         arguments += ("--processes", str(processes))
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
+    if options.get("project") == KEEP:
+        settings += '; PGJOBS = {"KEEP": "failed"}'
     options = {"arguments": list(arguments), **options}
     return System(
         name,
@@ -133,7 +138,6 @@ def on_redis(name: str, rate: int, settings: str) -> System:
     return rival(name, rate, settings, store="redis")
 
 
-KEEP = "benchmarks.project.settings_of_keep"
 SYSTEMS = [
     bare_sql(10, 16_000),
     bare_sql(100, 50_000),
