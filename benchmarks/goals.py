@@ -255,6 +255,13 @@ def goals_of_bytes() -> list[Goal]:
             most=0.7,
         ),
         Goal(
+            "bytes of the log, keep failed / best rival",
+            against(
+                "bytes", "pgjobs-keep-failed", *ON_POSTGRESQL, column="log bytes/job"
+            ),
+            most=0.6,
+        ),
+        Goal(
             "bytes of the table / best rival that keeps finished jobs",
             best_rival("table bytes/job"),
             most=0.7,

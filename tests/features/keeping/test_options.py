@@ -15,6 +15,7 @@ from pgjobs.features.keeping.chore import prune_successes
 from pgjobs.models import Job
 from pgjobs.queue.slices import OLDEST
 from pgjobs.queue.upkeep import ALL_DUE
+from pgjobs.testing import run_jobs
 from tests.actors import execute
 from tests.processes import drain, shared_queue
 from tests.tasks import noop
@@ -100,6 +101,13 @@ def test_sql_refuses_another_value():
     assert isinstance(caught.value.__cause__, psycopg.errors.InvalidParameterValue)
     with pytest.raises(DatabaseError, match="keep must be all, failed or worker"):
         execute("INSERT INTO pgjobs_job (task, keep) VALUES ('tests.noop', 'none')")
+
+
+def test_kit_of_tests_keeps_the_rows():
+    job = enqueue(brief, 5)
+    run_jobs()
+    job.refresh_from_db()
+    assert (job.status, job.return_value) == ("SUCCESSFUL", 5)
 
 
 # What comes after such jobs
