@@ -70,17 +70,7 @@ class JobCancelled(Exception):
 
 
 class ResultGone(Exception):
-    """The job that was waited for has ended, and its row is deleted: `keep="failed"`.
-
-    Who waits for a job before it ends gets its result.
-    """
-
-    def __init__(self, id: int, task: str):
-        self.id = id
-        super().__init__(
-            f"Job {id} ({task}) has no row any more. With keep='failed' a success is "
-            "deleted unless something needs it: wait before its end, or say keep='all'."
-        )
+    """The job that was waited for has ended, and its row is gone: `keep="failed"`."""
 
 
 class WorkerLost(Exception):

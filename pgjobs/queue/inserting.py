@@ -122,9 +122,11 @@ def insert_here(
 ) -> "list[Job | None]":
     try:
         insert = insert_without_notify if omits_notify() else insert_rows
+        if settings.KEEP != "all":  # as NULL says
+            new_jobs = deleting().with_keep(new_jobs)
         if [new_job for new_job in new_jobs if new_job.holds]:
             insert = partial(deleting().insert_holding, insert)
-        jobs, new = insert(model, database, with_meta(with_keep(new_jobs)))
+        jobs, new = insert(model, database, with_meta(new_jobs))
     except SynchronousOnlyOperation as error:
         raise SynchronousOnlyOperation(IN_ASYNC_CODE) from error
     except DatabaseError as error:
@@ -132,16 +134,6 @@ def insert_here(
         raise
     announce_enqueued(model, new)
     return jobs
-
-
-def with_keep(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-    """Return new jobs with PGJOBS["KEEP"] where neither task nor job says it."""
-    if settings.KEEP == "all":  # as NULL does
-        return new_jobs
-    return [
-        new_job if new_job.keep else new_job._replace(keep=settings.KEEP)
-        for new_job in new_jobs
-    ]
 
 
 def insert_without_notify(
@@ -304,7 +296,8 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
 
     Returns the id of each, or None if another job holds its key.
     """
-    new_jobs = with_keep(new_jobs)
+    if settings.KEEP != "all":
+        new_jobs = deleting().with_keep(new_jobs)
     if not any(new_job.unique_key for new_job in new_jobs):
         rows = execute(statement("enqueue"), parameters_of(new_jobs))
         return sorted(row[0] for row in rows)  # in the order given

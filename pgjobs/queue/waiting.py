@@ -15,14 +15,16 @@ from django.db import connections
 from ..base import connections as own_connections
 from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
-from ..exceptions import JobCancelled, JobFailed, ResultGone, non_negative_seconds
+from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
 from ..features import modules
+from .recording import deleting
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
     from ..models.job import Job
 
 NO_WORKER = "Does a worker run that serves its queue (manage.py runjobs)?"
+KEPT = (None, "all")  # values of `Job.keep` with which a success stays
 HELD_SECONDS = 0.1  # until the next look at a row that another transaction holds
 
 # Reads the job and asks for a notification. It does not wait for a row that another
@@ -70,9 +72,9 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     deadline = math.inf if seconds is None else monotonic() + seconds
     with listening(database_of(job), job.pk) as connection:
         state = look(connection, job, job.pk)
-        if state.status not in FINISHED and is_deleted(state.keep):
-            for module in modules("successes"):
-                module.mark(connection, state.id)
+        if state.status not in FINISHED and state.keep not in KEPT:
+            for feature in modules("successes"):
+                feature.mark(connection, state.id)
             state = look(connection, job, state.id)
         while state.status not in FINISHED:
             remaining = deadline - monotonic()
@@ -106,8 +108,8 @@ def ended_in_transaction(job: "Job") -> State | None:
     if not connections[database].in_atomic_block:
         return None
     state = state_of(execute_on(database), SEE, job.pk)
-    if state is None and is_deleted(vars(job).get("keep")):
-        raise ResultGone(job.pk, job.task)
+    if state is None and vars(job).get("keep") not in KEPT:
+        raise deleting().result_gone(job.pk, job.task)
     if state is None or state.status not in FINISHED:
         raise RuntimeError(
             f"Waiting for job {job.pk} inside a transaction could last for ever: "
@@ -133,18 +135,13 @@ def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def is_deleted(keep: Any) -> bool:
-    """Whether the row of such a job may be deleted once it has succeeded."""
-    return keep not in (None, "all")
-
-
 def look(connection: psycopg.Connection, job: "Job", id: int) -> State:
     def execute(query: str, parameters: dict) -> list[tuple]:
         return connection.execute(query, parameters).fetchall()
 
     state = state_of(execute, LOOK, id)
-    if state is None and is_deleted(vars(job).get("keep")):
-        raise ResultGone(id, job.task)
+    if state is None and vars(job).get("keep") not in KEPT:
+        raise deleting().result_gone(id, job.task)
     if state is None:
         raise JobFailed(
             f"Job {id} does not exist (any more): it was deleted, or the transaction "

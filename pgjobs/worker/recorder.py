@@ -24,14 +24,7 @@ from ..base.texts import storable
 from ..conf import FINISHED
 from ..queue import recording
 from ..queue.claiming import ClaimedJob
-from ..queue.recording import (
-    Completed,
-    Outcome,
-    Recorded,
-    Success,
-    Unsuccessful,
-    deleting,
-)
+from ..queue.recording import Completed, Outcome, Recorded, Success, Unsuccessful
 from ..tasks.running_job import RunningJob
 from .connections.backoff import Backoff
 from .in_flight import InFlight
@@ -139,7 +132,7 @@ class Recorder:
 
     def record_these_successes(self, successes: Sequence[Success]) -> list[Recorded]:
         if self.in_flight.deletable:
-            return deleting().record(self, successes)
+            return recording.deleting().record(self, successes)
         execute, name = self.connection.execute, self.options.name
         return recording.record_successes(execute, self.worker_id, name, successes)
 
@@ -276,7 +269,7 @@ class Recorder:
         try:
             before = dict(recording.recorded_before(self.connection.execute, outcomes))
             if self.in_flight.in_doubt:
-                before |= deleting().deleted_before(self, outcomes)
+                before |= recording.deleting().deleted_before(self, outcomes)
             return before
         except psycopg.Error as error:
             if is_lost(error):

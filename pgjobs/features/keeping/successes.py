@@ -15,10 +15,11 @@ from django.db import transaction
 from django.db.models import DateTimeField
 from psycopg.errors import LockNotAvailable
 
+from ... import signals
 from ...base.connections import is_pooled
 from ...base.database_errors import is_lost, is_of_some_rows, text_of
 from ...conf import settings
-from ...exceptions import InvalidTask
+from ...exceptions import InvalidTask, ResultGone
 from ...models.job import Job
 from ...queue import claiming, recording
 from ...queue.claiming import Claimed, Success
@@ -100,7 +101,7 @@ def record_alone(recorder: "Recorder", room: "Room") -> "Room":
     deletable = deletable_of(recorder.in_flight, room.successes)
     if not deletable:
         return room
-    if not (room.admits or recorder.announcer.hears_of_successes):
+    if not (room.admits or signals.is_heard(Job, "SUCCESSFUL")):
         return room
     recorder.record_successes(deletable)
     others = [success for success in room.successes if success not in deletable]
@@ -118,7 +119,7 @@ def record(recorder: "Recorder", successes: Sequence[Success]) -> list[Recorded]
     )
     if not deletable:
         return store(recorder.connection.execute)
-    if recorder.announcer.hears_of_successes:
+    if signals.is_heard(Job, "SUCCESSFUL"):
         recorder.announcer.rows |= rows_of(recorder, deletable)
     try:
         with doubting(recorder.in_flight, deletable):
@@ -206,6 +207,21 @@ SELECT pg_advisory_lock_shared(1885825635, (%(id)s::bigint %% 2147483648)::int),
 HOLD = """
 SELECT id FROM pgjobs_job WHERE id = ANY (%(ids)s::bigint[]) ORDER BY id FOR KEY SHARE
 """
+
+
+def result_gone(id: int, task: str) -> ResultGone:
+    return ResultGone(
+        f"Job {id} ({task}) has no row any more. With keep='failed' a success is "
+        "deleted unless something needs it: wait before its end, or say keep='all'."
+    )
+
+
+def with_keep(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    """Return new jobs with PGJOBS["KEEP"] where neither task nor job says it."""
+    return [
+        new_job if new_job.keep else new_job._replace(keep=settings.KEEP)
+        for new_job in new_jobs
+    ]
 
 
 def mark(connection: psycopg.Connection, id: int) -> None:

@@ -65,11 +65,6 @@ class Announcer:
             for id in ids:  # a row that cannot be read harms itself alone
                 self.put(partial(announce_finished, Job, self.database, [id]))
 
-    @property
-    def hears_of_successes(self) -> bool:
-        """Whether a receiver gets the jobs that succeed."""
-        return signals.is_heard(Job, "SUCCESSFUL")
-
     def ended(self, ends: Sequence[AttemptEnd]) -> None:
         """Announce attempts whose ends this worker has recorded."""
         for call in announcements(self.database, ends, self.rows):
@@ -177,10 +172,7 @@ class Announcer:
 def announcements(
     database: str, ends: Sequence[AttemptEnd], rows: dict[int, str] | None = None
 ) -> Iterator[Callable[[], None]]:
-    """Yield the calls that announce the ends of attempts of this process.
-
-    `rows`: by id, as JSON, those of jobs that may be deleted. They are taken from it.
-    """
+    """Yield the calls that announce ends of attempts; take rows of deleted jobs."""
     if signals.is_heard(Job):  # asked once for all, because most projects have none
         for end in map(end_of_attempt, ends):
             if rows:
