@@ -176,6 +176,11 @@ class Claimer:
         self.backoff = Backoff(FIRST_PAUSE, MOMENT)
         units = session.options.units
         self.units = None if units is None else HostUnits(session.row["host"], units)
+        self.serving: dict[str, Any] = {  # which jobs the worker may claim
+            "queues": self.options.queues,
+            "excluded": self.options.excluded,
+            "units": self.units,
+        }
         self.admissions = Admissions(self)
 
     # When
@@ -289,6 +294,7 @@ class Claimer:
         """Record successes and claim; if jobs may wait, admit in between."""
         how = {
             **self.serving,
+            "skips_expired": self.cannot_expire,
             "limit": room.slots,
             "prefetched": room.prefetched,
             "fetch": fetch,
@@ -306,16 +312,6 @@ class Claimer:
         if claimed.has_keys:  # other jobs began to wait while these ran
             self.admitting.expect()
         return claimed
-
-    @property
-    def serving(self) -> dict[str, Any]:
-        """Which jobs the worker may claim."""
-        return {
-            "queues": self.options.queues,
-            "excluded": self.options.excluded,
-            "units": self.units,
-            "skips_expired": self.cannot_expire,
-        }
 
     @property
     def cannot_expire(self) -> bool:
@@ -347,6 +343,7 @@ class Claimer:
             self.begin,
             fetch=fetch,
             is_idle=room.is_idle,
+            skips_expired=self.cannot_expire,
             **self.serving,
         )
         if failed:

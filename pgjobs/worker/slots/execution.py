@@ -43,8 +43,13 @@ from ...tasks.task import Task
 from ..job_log import log
 from . import atomic, kept_logs
 from .cleaning import clean_connections
-from .forks import NoSecondWorker
-from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
+from .interruption import (
+    CoroutineStopper,
+    NoSecondWorker,
+    Stopper,
+    ThreadStopper,
+    run_stoppable,
+)
 from .middleware import arun_inside, run_inside
 from .outcomes import coroutine_stack, describe, outcome_of, thread_stack, unsuccessful
 from .threads import BorrowedThread
