@@ -73,6 +73,33 @@ class WorkerLost(Exception):
     """The worker died under the job; results of `django.tasks` show it so."""
 
 
+class MemoryLimitExceeded(Exception):
+    """The process of an isolated job took more memory than its task allows.
+
+    - `taken`, `limit`: bytes.
+    """
+
+    def __init__(self, taken: int, limit: int):
+        self.taken = taken
+        self.limit = limit
+        super().__init__(f"took {taken / 1e6:.0f} MB of {limit / 1e6:.0f} MB")
+
+
+class RemoteError(Exception):
+    """What an isolated task has raised in its process, as the worker knows it.
+
+    - `class_path`: of the exception.
+    - `text`: class and message.
+    - `traceback`: a text.
+    """
+
+    def __init__(self, class_path: str, text: str, traceback: str):
+        self.class_path = class_path
+        self.text = text
+        self.traceback = traceback
+        super().__init__(text)
+
+
 class LeaseLost(Exception):
     """The job no longer belongs to its worker: it was rescued, ended or deleted."""
 

@@ -159,7 +159,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - where it runs, and what starts first: `database`, `queue_name`, `priority`
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
-      `process_units`
+      `process_units`, `isolated`, `memory_limit`
     - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`

@@ -17,6 +17,8 @@ class OptionGroup:
 
     for_jobs: ClassVar[bool] = True  # whether `.using` takes them, too
     bounds_life = False  # whether jobs have `RunningJob.seconds_left`
+    # The class of the `Execution` of its jobs, if it is another one than usual.
+    execution: "Callable[..., Any] | None" = None
     only_of_jobs: ClassVar[tuple[str, ...]] = ()  # which `@task` does not take
 
     def __post_init__(self) -> None:

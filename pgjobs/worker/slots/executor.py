@@ -5,7 +5,8 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import monotonic
+from time import monotonic, sleep
+from typing import Any
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
@@ -21,6 +22,9 @@ from .event_loop import EventLoop
 from .execution import CoroutineExecution, Execution, ThreadExecution
 from .surroundings import Surroundings
 from .threads import BorrowedThread, Threads
+
+KILL_SECONDS = 3.0  # for the processes of jobs to be gone as the worker ends
+KILL_PAUSE = 0.005
 
 
 class Executor(Surroundings):
@@ -47,6 +51,7 @@ class Executor(Surroundings):
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
+        self.beside: list[Any] = []  # what features close when the worker ends
         self.submitted = 0  # jobs
         self.given_up = 0  # jobs whose code runs on although they have ended
 
@@ -68,8 +73,9 @@ class Executor(Surroundings):
             return None
         token, (job, task) = self.waiting.popitem(last=False)
         execution: Execution
-        if task is None or not task.is_async:
-            execution = ThreadExecution(job, task, self, self.default_limit)
+        if task is None or not task.is_async or task.options.execution:
+            made = (task and task.options.execution) or ThreadExecution
+            execution = made(job, task, self, self.default_limit)
         else:
             if self.event_loop is None:
                 self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
@@ -159,6 +165,8 @@ class Executor(Surroundings):
         The slot gets a new thread. The old thread cannot be ended, so the worker has to
         be replaced when it is idle.
         """
+        if execution.kill(TaskTimeout):
+            return
         with self.lock:
             if self.running.pop(execution.job.lease_token, None) is None:
                 return  # it has just ended
@@ -169,6 +177,15 @@ class Executor(Surroundings):
         if isinstance(execution, CoroutineExecution) and execution.is_blocking:
             self.abandon(execution)
         self.fill_slots()
+
+    def kill_running(self) -> None:
+        """Kill the jobs that have a process for themselves, and wait for their end."""
+        with self.lock:
+            running = list(self.running.items())
+        killed = {token for token, execution in running if execution.kill(None)}
+        ends_at = monotonic() + KILL_SECONDS
+        while killed & self.running.keys() and monotonic() < ends_at:
+            sleep(KILL_PAUSE)
 
     def blocked(self, execution: CoroutineExecution) -> None:
         """Abandon the event loop if the job that blocks it was given up."""
