@@ -25,6 +25,7 @@ MOST_BYTES = 50_000_000  # of JSON that a row of the database may have
 MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 MODES = ("queue", "inline", "manual")
+KEEP = ("all", "failed")
 
 
 def text(value):
@@ -120,6 +121,12 @@ def retention(value):
 def mode(value):
     if value not in MODES:
         raise ValueError(f"must be one of {', '.join(MODES)}, got {value!r}.")
+    return value
+
+
+def keep(value):
+    if value not in KEEP:
+        raise ValueError(f"must be 'all' or 'failed', got {value!r}.")
     return value
 
 
@@ -222,6 +229,12 @@ SETTINGS = {
         DEFAULT_RETENTION,
         retention,
         "How long finished jobs are kept, by status. `None` keeps them for ever.",
+    ),
+    "KEEP": Setting(
+        "all",
+        keep,
+        "Which finished jobs are kept where neither task nor job says it. With "
+        '`"failed"`, a success is deleted at once, unless something needs it.',
     ),
     "LISTEN": Setting(
         True,

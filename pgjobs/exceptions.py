@@ -69,6 +69,10 @@ class JobCancelled(Exception):
     """The job that was waited for ended CANCELLED."""
 
 
+class ResultGone(Exception):
+    """The job that was waited for has ended, and its row is gone: `keep="failed"`."""
+
+
 class WorkerLost(Exception):
     """The worker died under the job; results of `django.tasks` show it so."""
 

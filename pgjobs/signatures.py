@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .features.durable.options import TaskOptions as DurableOptions
     from .features.durable.running_job import Waiting
     from .features.follow_ups.options import TaskOptions as FollowUpOptions
+    from .features.keeping.options import JobOptions as KeepingJob
+    from .features.keeping.options import TaskOptions as KeepingTask
     from .features.schedules.options import TaskOptions as ScheduleOptions
     from .features.units.options import JobOptions as JobUnits
     from .features.units.options import TaskOptions as TaskUnits
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
     from .tasks.task import Task
 
     class JobOptions(
-        OwnJobOptions, BatchOptions, FollowUpOptions, JobUnits, total=False
+        OwnJobOptions,
+        BatchOptions,
+        FollowUpOptions,
+        JobUnits,
+        KeepingJob,
+        total=False,
     ):
         """What `.using` takes."""
 
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
         DependencyOptions,
         DurableOptions,
         FollowUpOptions,
+        KeepingTask,
         ScheduleOptions,
         TaskUnits,
         total=False,
@@ -164,7 +172,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`
     - many jobs instead of one: `write_all`
-    - what follows the end: `on_success`, `on_failure`
+    - what follows the end: `on_success`, `on_failure`, `keep`
     - tasks that wait: `waits_for`, `deadline`, `version`
     - recurring tasks: the options of `schedule`, such as `every` and `cron`
     """

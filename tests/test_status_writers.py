@@ -20,6 +20,7 @@ WRITERS = {
     # The application and its operators, in Python or SQL.
     "database/functions/keys/replace_held.sql",
     "features/results/functions/renew_results.sql",
+    "features/keeping/functions/record_or_delete.sql",
     "database/functions/transitions/cancel_jobs.sql",
     "database/functions/transitions/retry_jobs.sql",
     "sql/app/fail.sql",

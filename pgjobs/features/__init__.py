@@ -33,6 +33,7 @@ FEATURES: tuple[str, ...] = (
     "steps",
     "exporters",
     "http",
+    "keeping",
     "isolation",
 )
 

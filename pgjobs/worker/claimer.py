@@ -14,6 +14,7 @@ import psycopg
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits
+from ..queue.recording import deleting
 from . import row_by_row
 from .admissions import Admissions
 from .connections.backoff import Backoff
@@ -91,6 +92,8 @@ class Claimer:
         wants = room.slots > 0 and now >= self.rule.due_for(room.is_idle)
         if not (is_wanted or room.successes or wants or room.admits):
             return
+        if self.in_flight.deletable:
+            room = deleting().record_alone(self.recorder, room)
         if room.admits and not self.must_fetch(room, wants):
             self.admissions.alone(room)
             return
@@ -172,7 +175,10 @@ class Claimer:
         }
         if room.admits:
             return self.admissions.with_claim(room.successes, **how)
-        claimed = claiming.record_and_claim(
+        record_and_claim = claiming.record_and_claim
+        if self.in_flight.deletable:
+            record_and_claim = deleting().recording_and_claiming(self.recorder)
+        claimed = record_and_claim(
             self.connection, self.worker_id, successes=room.successes, **how
         )
         if claimed.has_keys:  # other jobs began to wait while these ran

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from time import monotonic, time
 from typing import TypeVar
 
+from ..features import modules
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
@@ -22,6 +23,11 @@ class InFlight:
         self.claimed_at: dict[int, float] = {}  # monotonic times
         self.ended_at: dict[int, float] = {}
         self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
+        # The tokens of jobs whose successes a feature deletes unless needed, and of
+        # those that a statement may have deleted whose answer was lost.
+        self.deletable: set[int] = set()
+        self.in_doubt: set[int] = set()
+        self.kinds = {kind for each in modules("successes") for kind in each.kinds()}
         self.unrecorded: list[Outcome] = []
         # The tokens of outcomes that cannot be stored now: another transaction holds
         # the row of their job, or the statement fails on them.
@@ -51,6 +57,8 @@ class InFlight:
             self.claimed_at[job.lease_token] = now
             if job.is_keyed:
                 self.keyed.add(job.lease_token)
+            if job.keep in self.kinds:
+                self.deletable.add(job.lease_token)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
@@ -143,7 +151,10 @@ class InFlight:
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
-        for tokens in (self.keyed, self.locked, self.failing, self.failed_over):
+        for tokens in (
+            *(self.keyed, self.deletable, self.in_doubt),
+            *(self.locked, self.failing, self.failed_over),
+        ):
             if tokens:  # in most passes all are empty
                 tokens.difference_update(outcome.lease_token for outcome in outcomes)
         self.unrecorded = [

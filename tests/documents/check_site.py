@@ -67,6 +67,7 @@ ANSWERS = {
     "progress": "reference/api",
     "prometheus": "telemetry",
     "pass a result": "guides/results",
+    "delete successes": "guides/keep",
     "released": "reference/statuses",
     "rename a task": "guides/renaming",
     "rest framework": "guides/status_address",

@@ -158,7 +158,9 @@ def test_show_says_why_a_job_does_not_run():
 
 
 def test_show_refuses_an_id_that_no_job_has():
-    assert refused("show", "1234567") == "There is no job 1234567."
+    told = refused("show", "1234567")
+    assert told.startswith("There is no job 1234567. ")
+    assert "keep='failed'" in told
 
 
 # Acts
