@@ -78,29 +78,18 @@ class WorkerLost(Exception):
 
 
 class MemoryLimitExceeded(Exception):
-    """The process of an isolated job took more memory than its task allows.
-
-    - `taken`, `limit`: bytes.
-    """
+    """The process of an isolated job took more bytes than its task allows."""
 
     def __init__(self, taken: int, limit: int):
-        self.taken = taken
-        self.limit = limit
+        self.taken, self.limit = taken, limit
         super().__init__(f"took {taken / 1e6:.0f} MB of {limit / 1e6:.0f} MB")
 
 
 class RemoteError(Exception):
-    """What an isolated task has raised in its process, as the worker knows it.
-
-    - `class_path`: of the exception.
-    - `text`: class and message.
-    - `traceback`: a text.
-    """
+    """What an isolated task has raised in its process, as texts."""
 
     def __init__(self, class_path: str, text: str, traceback: str):
-        self.class_path = class_path
-        self.text = text
-        self.traceback = traceback
+        self.class_path, self.text, self.traceback = class_path, text, traceback
         super().__init__(text)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .features.durable.options import TaskOptions as DurableOptions
     from .features.durable.running_job import Waiting
     from .features.follow_ups.options import TaskOptions as FollowUpOptions
+    from .features.isolation.options import TaskOptions as TaskIsolation
     from .features.keeping.options import JobOptions as KeepingJob
     from .features.keeping.options import TaskOptions as KeepingTask
     from .features.schedules.options import TaskOptions as ScheduleOptions
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         FollowUpOptions,
         KeepingTask,
         ScheduleOptions,
+        TaskIsolation,
         TaskUnits,
         total=False,
     ):

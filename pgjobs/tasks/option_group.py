@@ -17,12 +17,15 @@ class OptionGroup:
 
     for_jobs: ClassVar[bool] = True  # whether `.using` takes them, too
     bounds_life = False  # whether jobs have `RunningJob.seconds_left`
-    # The class of the `Execution` of its jobs, if it is another one than usual.
-    execution: "Callable[..., Any] | None" = None
     only_of_jobs: ClassVar[tuple[str, ...]] = ()  # which `@task` does not take
 
     def __post_init__(self) -> None:
         """Raise InvalidTask for values that cannot be."""
+
+    @property
+    def execution(self) -> "Callable[..., Any] | None":
+        """Return the class of the executions of its jobs, if it has one of its own."""
+        return None
 
     def check(self, function: Callable) -> None:
         """Raise InvalidTask for names that are no parameters of the function."""

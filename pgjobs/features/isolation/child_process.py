@@ -1,6 +1,5 @@
 """One child, as its worker sees it: a keeper, two pipes to it, and one to its child."""
 
-import json
 import logging
 import os
 import select
@@ -8,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -49,7 +47,7 @@ class ChildProcess:
         self.pid = 0  # of the child, once it is there
         self.status: int | None = None  # that it has ended with
         self.memory = 0  # bytes, by which it went beyond its limit
-        self.is_gone = False  # and all that it had started, too
+        self.has_ended = False  # and all that it had started, too
         self.kill_at = inf  # when the worker kills by itself (monotonic time)
         self.is_killed = False
         self.reports = b""
@@ -71,17 +69,17 @@ class ChildProcess:
 
     def start(self) -> None:
         """Wait until it is ready; raises CannotStart."""
-        try:
+        with suppress(OSError):
             self.frames.send(self.hello)
-        except OSError:
-            pass
         until = monotonic() + START_SECONDS
         for frame in self.heard(until):
             if frame[0] == "ready":
                 self.size = self.first_size = int(frame[1])
                 return
             raise CannotStart(str(frame[-1]))
-        why = f"It ended with {described(self.status)}" if self.is_gone else "It hangs"
+        why = (
+            f"It ended with {described(self.status)}" if self.has_ended else "It hangs"
+        )
         self.kill_now()
         raise CannotStart("\n".join([f"{why}.", *self.said]))
 
@@ -104,7 +102,7 @@ class ChildProcess:
         while True:
             while (frame := self.frames.take()) is not None:
                 yield frame
-            if self.is_gone or monotonic() >= until:
+            if self.has_ended or monotonic() >= until:
                 return
             self.wait(until)
 
@@ -117,9 +115,9 @@ class ChildProcess:
                 # The child has closed it, or is gone.
                 self.poll.unregister(self.frames.socket)
                 self.kill()
-        if self.kill_at <= monotonic() and not self.is_gone:
+        if self.kill_at <= monotonic() and not self.has_ended:
             self.kill_group()
-        if self.is_gone:
+        if self.has_ended:
             while self.frames.fill():  # what it sent before it ended
                 pass
 
@@ -142,7 +140,7 @@ class ChildProcess:
 
     def bury(self) -> None:
         """Reap the keeper: with it all have ended."""
-        self.is_gone = True
+        self.has_ended = True
         if self.keeper.wait() != 0:
             self.kill_group()  # it was killed, so others may be left
 
@@ -153,11 +151,11 @@ class ChildProcess:
                 os.killpg(self.pid, signal.SIGKILL)
         self.keeper.kill()
         self.keeper.wait()
-        self.is_gone = True
+        self.has_ended = True
 
     def kill_now(self) -> None:
         """Kill, and wait until nothing of it is left."""
-        if not self.is_gone:
+        if not self.has_ended:
             self.kill()
             self.wait_for_end()
 

@@ -4,6 +4,7 @@ import logging
 import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -12,6 +13,7 @@ from ...exceptions import (
     Interruption,
     MemoryLimitExceeded,
     TaskCancelled,
+    TaskTimeout,
     WorkerLost,
 )
 from ...queue.recording import Outcome, Unsuccessful, release
@@ -78,6 +80,7 @@ class IsolatedExecution(ThreadExecution):
         except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
             return self.broken_by(error)
         finally:
+            self.host.deadlines.lift(self)
             self.host.deadlines.lift(self.running)
 
     def run_in_child(self) -> Outcome:
@@ -98,12 +101,13 @@ class IsolatedExecution(ThreadExecution):
 
     def tried_with(self, pool: Pool, child: ChildProcess) -> Outcome | None:
         """Run the job in this child; return None if it has not taken it."""
-        if outcome := self.ended_before():
+        if (before := self.ended_before()) is not None:
             pool.give_back(child, is_spent=False)
-            return outcome
+            return before
         keep = self.running.log if self.running.keeps_level is not None else None
         for output in child.outputs:
             output.begin(keep)
+        outcome: Outcome | None
         try:
             outcome = self.attend(child)
         except (Garbled, KeyError, TypeError, ValueError, IndexError) as error:
@@ -113,7 +117,7 @@ class IsolatedExecution(ThreadExecution):
             self.child = None
         for output in child.outputs:
             output.end()
-        if child.is_gone:
+        if child.has_ended:
             pool.forget(child)
         else:
             pool.give_back(child, is_spent=self.is_interrupted)
@@ -175,7 +179,8 @@ class IsolatedExecution(ThreadExecution):
     def hear(self, what: str, *values) -> None:
         if what == "began":
             self.limit, self.ends_life = values
-            self.host.began(self)
+            if self.limit is not None:
+                self.host.deadlines.set(self, self.limit, self.time_out)
         elif what == "report":
             self.running.relay(values[0])
         elif what == "where":
@@ -201,7 +206,7 @@ class IsolatedExecution(ThreadExecution):
     def crash(self, reason: str) -> Unsuccessful:
         job = self.job._replace(failures=self.job.failures + self.job.crashes)
         delay = backoff_of(job, self.options)
-        log(logging.ERROR, self.job, reason)
+        log(logging.ERROR, self.job, f"crashed: {reason}")
         crash = unsuccessful(self.job, "CRASH", reason, delay=delay)
         return crash._replace(statement="crash", error=WorkerLost(reason))
 
@@ -228,6 +233,11 @@ class IsolatedExecution(ThreadExecution):
                 self.running, settings.TIMEOUT_GRACE, self.kill_cancelled
             )
 
+    def time_out(self) -> None:
+        self.stop(TaskTimeout)
+        kill = partial(self.kill, TaskTimeout)
+        self.host.deadlines.set(self, settings.TIMEOUT_GRACE, kill)
+
     def kill_cancelled(self) -> None:
         self.kill(TaskCancelled)
 
@@ -235,13 +245,13 @@ class IsolatedExecution(ThreadExecution):
         self.is_interrupted = True
         self.tell("stop", cause.__name__)
 
-    def kill(self, cause: type[Interruption] | None) -> bool:
+    def kill(self, cause: type[Interruption] | None) -> None:
+        """Kill the child, because of this; None: because the worker stops."""
         with self.lock:
             if not self.is_killed:
                 self.is_killed, self.cause = True, cause
             if self.child is not None:
                 self.child.kill()
-        return True
 
     def tell(self, what: str, *values) -> None:
         """Tell the child something. A child that does not read will be killed."""
@@ -257,6 +267,6 @@ def pool_of(host) -> Pool:
         for each in host.beside:
             if isinstance(each, Pool):
                 return each
-        pool = Pool(host.database)
+        pool = Pool(host)
         host.beside.append(pool)
         return pool

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypedDict
 
 from ...exceptions import InvalidTask
@@ -41,10 +40,10 @@ class Isolation(OptionGroup):
             )
         object.__setattr__(self, "memory_limit", size_of(self.memory_limit))
 
-    @cached_property
+    @property
     def execution(self) -> "Callable[..., Any] | None":
         if not self.isolated:
-            return super().execution
+            return None
         from .execution import IsolatedExecution  # only where it is needed
 
         return IsolatedExecution

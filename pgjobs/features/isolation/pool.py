@@ -23,6 +23,8 @@ TICK_SECONDS = 1.0  # between two looks at idle children
 FLOOD_SECONDS = 0.002  # of rest after some output, so that a flood costs little
 LEAVE_SECONDS = 5.0  # for a child to end by itself
 CLOSE_SECONDS = 2.0  # and when its worker ends
+KILL_SECONDS = 5.0  # for children to be gone as the worker stops
+KILL_PAUSE = 0.005
 GROWTH = 50_000_000  # bytes beyond its start, at which an idle child is replaced
 CONNECTING = ("NAME", "USER", "PASSWORD", "HOST", "PORT")
 SETTINGS_NEEDED = (
@@ -32,8 +34,9 @@ SETTINGS_NEEDED = (
 
 
 class Pool:
-    def __init__(self, database: str):
-        self.database = database
+    def __init__(self, host: Any):
+        self.host = host  # the executor
+        self.database: str = host.database
         self.most_jobs = settings.ISOLATED_JOBS_PER_CHILD
         self.lock = threading.Lock()
         self.all: set[ChildProcess] = set()
@@ -74,7 +77,7 @@ class Pool:
         return child
 
     def hello(self) -> dict[str, Any]:
-        """Return what a child must know. It goes through a pipe, so it may be secret."""
+        """Return what a child must know, passwords too: it goes through a pipe."""
         databases = {
             alias: {
                 name: str(value) if isinstance(value, PurePath) else value
@@ -177,12 +180,25 @@ class Pool:
 
     def has_gone(self, child: ChildProcess) -> bool:
         """Whether a child that runs no job has ended."""
-        if child.is_gone:
+        if child.has_ended:
             return True
         for _ in child.heard(until=-inf):
             pass  # nothing is asked of it
         child.wait(-inf)
-        return child.is_gone
+        return child.has_ended
+
+    def kill_running(self) -> int:
+        """Kill what runs in children, before it is released; return how many jobs."""
+        with self.host.lock:
+            running = list(self.host.running.items())
+        killed = {token for token, each in running if hasattr(each, "kill")}
+        for token, execution in running:
+            if token in killed:
+                execution.kill(None)
+        until = monotonic() + KILL_SECONDS
+        while killed & self.host.running.keys() and monotonic() < until:
+            sleep(KILL_PAUSE)
+        return len(killed)
 
     def close(self) -> None:
         """End all children; those that still run a job are killed."""

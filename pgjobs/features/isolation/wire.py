@@ -33,8 +33,6 @@ def unpacked_outcome(job: ClaimedJob, kind: str, values: dict[str, Any]) -> Outc
     if (outcome.id, outcome.lease_token) != (job.id, job.lease_token):
         raise KeyError(outcome.id)
     if isinstance(outcome, Unsuccessful) and outcome.exception_class:
-        error = RemoteError(
-            outcome.exception_class, outcome.message, outcome.traceback
-        )
+        error = RemoteError(outcome.exception_class, outcome.message, outcome.traceback)
         return outcome._replace(error=error)
     return outcome

@@ -126,13 +126,6 @@ class Execution:
     def stop(self, cause: type[Interruption]) -> None:
         self.stopper.stop(cause)
 
-    def kill(self, cause: type[Interruption] | None) -> bool:
-        """Kill the process that the job has for itself; return whether it has one.
-
-        `cause`: None stands for the end of the worker.
-        """
-        return False
-
     @property
     def thread(self) -> threading.Thread | None:
         """The thread on which the job runs at the moment."""

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from ...conf import settings
@@ -22,9 +22,6 @@ from .event_loop import EventLoop
 from .execution import CoroutineExecution, Execution, ThreadExecution
 from .surroundings import Surroundings
 from .threads import BorrowedThread, Threads
-
-KILL_SECONDS = 3.0  # for the processes of jobs to be gone as the worker ends
-KILL_PAUSE = 0.005
 
 
 class Executor(Surroundings):
@@ -165,8 +162,6 @@ class Executor(Surroundings):
         The slot gets a new thread. The old thread cannot be ended, so the worker has to
         be replaced when it is idle.
         """
-        if execution.kill(TaskTimeout):
-            return
         with self.lock:
             if self.running.pop(execution.job.lease_token, None) is None:
                 return  # it has just ended
@@ -177,15 +172,6 @@ class Executor(Surroundings):
         if isinstance(execution, CoroutineExecution) and execution.is_blocking:
             self.abandon(execution)
         self.fill_slots()
-
-    def kill_running(self) -> None:
-        """Kill the jobs that have a process for themselves, and wait for their end."""
-        with self.lock:
-            running = list(self.running.items())
-        killed = {token for token, execution in running if execution.kill(None)}
-        ends_at = monotonic() + KILL_SECONDS
-        while killed & self.running.keys() and monotonic() < ends_at:
-            sleep(KILL_PAUSE)
 
     def blocked(self, execution: CoroutineExecution) -> None:
         """Abandon the event loop if the job that blocks it was given up."""

@@ -2,10 +2,6 @@
 
 import os
 
-import pytest
-
-from pgjobs import task
-from pgjobs.exceptions import InvalidTask, MemoryLimitExceeded, RemoteError
 from pgjobs.models import Attempt, Job, Progress
 from tests import tasks
 from tests.processes import drain, running_worker, shared_queue, wait_for
