@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.db import connection
 
-from pgjobs import current_job, task
+from pgjobs import Fail, Snooze, current_job, task
 from tests import tasks
 
 
@@ -140,3 +140,10 @@ def flood() -> None:
 def query(seconds: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_sleep(%s)", [seconds])
+
+
+@task(name="isolated.decide", isolated=True)
+def decide(how: str) -> None:
+    if how == "snooze":
+        raise Snooze(60)
+    raise Fail("as asked")

@@ -63,7 +63,7 @@ def test_settings_without_a_module_are_refused_with_the_reason(monkeypatch):
     configured = LazySettings()
     configured.configure(global_settings)
     monkeypatch.setattr(pool, "django_settings", configured)
-    with pytest.raises(CannotStart, match="settings.configure"):
+    with pytest.raises(CannotStart, match=r"settings\.configure"):
         pool.settings_module()
     task(name="isolated.configured", isolated=True)(nothing)
     errors = [each.id for each in check_isolation()]
