@@ -2903,7 +2903,7 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    RETURN pgjobs_store_answer(id, name, pgjobs_check_answer(id, name, value), NULL, NULL);
+    RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;
 """,
@@ -2936,16 +2936,12 @@ $$;
     ),
     "function pgjobs_check_answer": (
         None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_check_answer(job bigint, answer_name text, answer jsonb)
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_answer(answer_name text, answer jsonb, schema jsonb)
 RETURNS jsonb LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 64000;  -- bytes, as of the result of a step
-    schema jsonb;
     checked record;
 BEGIN
     IF length(answer_name) BETWEEN 1 AND 200 IS NOT TRUE THEN
@@ -2962,15 +2958,6 @@ BEGIN
             pgjobs_json_size(answer, most), most
             USING ERRCODE = '22023', COLUMN = 'value';
     END IF;
-    schema := (
-        SELECT wait.asked -> 'schema' FROM pgjobs_job
-        JOIN pgjobs_wait AS wait
-            ON wait.job_id = pgjobs_job.id AND wait.life = pgjobs_job.life
-        WHERE pgjobs_job.id = pgjobs_newest(job)
-            AND wait.kind = 'answer' AND wait.ended_at IS NULL
-            AND coalesce(nullif(wait.label, ''), wait.name) = answer_name
-        LIMIT 1
-    );
     IF schema IS NULL THEN
         RETURN answer;
     END IF;
@@ -3851,39 +3838,38 @@ $$;
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    held bigint[];
     waits_for_jobs bigint[];
     notified text;
 BEGIN
     -- The transaction that holds a row now may be ending its job, or not.
-    SELECT array_agg(id), array_agg(id) FILTER (WHERE waiting_for = 'jobs')
-    INTO held, waits_for_jobs
-    FROM (
+    WITH held AS MATERIALIZED (
         SELECT id, waiting_for FROM pgjobs_job
         -- The status is compared as in sql/worker/claim/pick.sql.
         WHERE id = ANY (ids) AND status || '' = 'WAITING'
             AND waiting_for IN ('answer', 'event', 'jobs')
         ORDER BY id
         FOR NO KEY UPDATE SKIP LOCKED
-    ) AS job;
+    ),
+    done AS (
+        UPDATE pgjobs_job SET status = 'READY', run_after = clock_timestamp()
+        WHERE id = ANY (ARRAY(SELECT id FROM held))
+        RETURNING queue_name, status
+    )
+    SELECT count(*), bool_or(status = 'WAITING') IS TRUE,
+        (SELECT array_agg(id) FROM held WHERE waiting_for = 'jobs'),
+        (
+            SELECT string_agg(pg_notify(channel, queue)::text, '') FROM (
+                SELECT DISTINCT queue_name, CASE status
+                    WHEN 'READY' THEN 'pgjobs' ELSE 'pgjobs_admission'
+                END
+                FROM done
+            ) AS queue (queue, channel)
+        )
+    INTO woken, are_keyed, waits_for_jobs, notified
+    FROM done;
     IF waits_for_jobs IS NOT NULL THEN  -- or an admission holds them up
         PERFORM pgjobs_drop_waited_links(waits_for_jobs);
     END IF;
-    WITH done AS (
-        UPDATE pgjobs_job SET status = 'READY', run_after = clock_timestamp()
-        WHERE id = ANY (held)
-        RETURNING queue_name, status
-    )
-    SELECT count(*), bool_or(status = 'WAITING') IS TRUE, (
-        SELECT string_agg(pg_notify(channel, queue)::text, '') FROM (
-            SELECT DISTINCT queue_name, CASE status
-                WHEN 'READY' THEN 'pgjobs' ELSE 'pgjobs_admission'
-            END
-            FROM done
-        ) AS queue (queue, channel)
-    )
-    INTO woken, are_keyed, notified
-    FROM done;
 END
 $$;
 """,
@@ -4000,12 +3986,13 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 10;  -- jobs that it lets go on
+    patterns CONSTANT text[] := pgjobs_patterns(event_name);
     woken integer := 0;
 BEGIN
     IF NOT EXISTS (
         SELECT FROM pgjobs_taskdefinition
         WHERE options ? 'waits_for'
-            AND options -> 'waits_for' ?| pgjobs_patterns(event_name)
+            AND options -> 'waits_for' ?| patterns
     ) THEN
         RETURN;
     END IF;
@@ -4126,11 +4113,16 @@ $$;
     "function pgjobs_patterns": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_patterns(name text) RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT ARRAY[name] || ARRAY(
-        SELECT left(name, place) || '*' FROM generate_series(1, length(name)) AS place
-        WHERE substr(name, place, 1) = '.'
-    )
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    parts CONSTANT text[] := string_to_array(name, '.');
+    patterns text[] := ARRAY[name];
+BEGIN
+    FOR number IN 1 .. coalesce(cardinality(parts), 0) - 1 LOOP
+        patterns := patterns || (array_to_string(parts[:number], '.') || '.*');
+    END LOOP;
+    RETURN patterns;
+END
 $$;
 """,
     ),
@@ -4387,61 +4379,69 @@ SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    newest bigint;
+    newest bigint := job;
     its_life integer;
-    several text;  -- the name of a wait for the first of several
-    has_asked boolean;
+    asked record;  -- of the rows of the wait: those of this name, and of its other labels
 BEGIN
     LOOP
-        newest := pgjobs_newest(job);
         SELECT life INTO its_life FROM pgjobs_job
         WHERE id = newest AND finished_at IS NULL
             AND (newest <> job OR life = coalesce(of_life, life))
         FOR KEY SHARE;
         EXIT WHEN FOUND;
         IF pgjobs_newest(job) IS NOT DISTINCT FROM newest THEN
+            PERFORM pgjobs_check_answer(answer_name, answer, NULL);
             RETURN false;
         END IF;
+        newest := pgjobs_newest(job);
     END LOOP;
     job := newest;
-    several := (
-        SELECT name FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND label = answer_name
-            AND ended_at IS NULL
-        LIMIT 1
-    );
-    PERFORM FROM pgjobs_wait
-    WHERE job_id = job AND life = its_life
-        AND (name = several OR coalesce(nullif(label, ''), name) = answer_name)
-    ORDER BY id
-    FOR NO KEY UPDATE;
-    has_asked := FOUND;
-    IF several IS NOT NULL THEN
-        UPDATE pgjobs_wait SET kind = kind
-        WHERE job_id = job AND life = its_life AND name = several AND kind = 'answer';
+    SELECT count(*) > 0 AS has_asked,
+        min(name) FILTER (WHERE label <> '' AND is_named AND ended_at IS NULL) AS several,
+        coalesce(bool_or(is_named AND ended_at IS NOT NULL), false) AS is_over,
+        (array_agg(wait.asked -> 'schema') FILTER (
+            WHERE is_named AND kind = 'answer' AND ended_at IS NULL
+        ))[1] AS schema
+    INTO asked
+    FROM (
+        SELECT *, coalesce(nullif(label, ''), name) = answer_name AS is_named
+        FROM pgjobs_wait
+        WHERE job_id = job AND life = its_life AND (
+            coalesce(nullif(label, ''), name) = answer_name OR name = (
+                SELECT name FROM pgjobs_wait
+                WHERE job_id = job AND life = its_life AND label = answer_name
+                    AND ended_at IS NULL
+                LIMIT 1
+            )
+        )
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ) AS wait;
+    answer := pgjobs_check_answer(answer_name, answer, asked.schema);
+    IF asked.is_over THEN
+        RETURN false;
     END IF;
-    IF EXISTS (
-        SELECT FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND ended_at IS NOT NULL
-            AND coalesce(nullif(label, ''), name) = answer_name
-    ) OR EXISTS (
+    IF asked.several IS NOT NULL THEN
+        UPDATE pgjobs_wait SET kind = kind
+        WHERE job_id = job AND life = its_life AND name = asked.several
+            AND kind = 'answer';
+    END IF;
+    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
+    SELECT job, its_life, answer_name, answer, answered_by
+    WHERE NOT EXISTS (
         SELECT FROM pgjobs_step
         WHERE job_id = job AND life = its_life AND name = answer_name
-    ) OR EXISTS (
+    ) AND (asked.several IS NULL OR NOT EXISTS (
         SELECT FROM pgjobs_wait AS wait
         JOIN pgjobs_answer AS other
             ON other.job_id = job AND other.life = its_life AND other.name = wait.label
-        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = several
-    ) THEN
-        RETURN false;
-    END IF;
-    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
-    VALUES (job, its_life, answer_name, answer, answered_by)
+        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = asked.several
+    ))
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF NOT has_asked OR current_setting('transaction_isolation') <> 'read committed'
+    IF NOT asked.has_asked OR current_setting('transaction_isolation') <> 'read committed'
         OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN
         PERFORM pgjobs_note_waiting(ARRAY[job]);
@@ -7597,7 +7597,6 @@ $$;
 CALLS = [
     "pgjobs_admit",
     "pgjobs_cancel_jobs",
-    "pgjobs_check_answer",
     "pgjobs_checked_object",
     "pgjobs_circle_with",
     "pgjobs_continue_as",
