@@ -232,6 +232,8 @@ class Loop:
         self.announcer.announce_worker(signals.worker_stopping, self.session.row)
         if not (self.stopping.has_abandoned_jobs or self.in_flight.still_running):
             self.executor.stop()
+        for each in self.executor.beside:
+            each.close()
         self.stopping.is_cut_off = not self.announcer.stop(
             self.stopping.announces_until
         )

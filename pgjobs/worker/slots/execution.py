@@ -108,6 +108,7 @@ class Execution:
             enqueued_at=job.enqueued_at,
             host=host,
             meta=loaded(job.meta) if job.meta else None,
+            resumed=job.resumed,
         )
         # A method of this object would make a cycle for the garbage collector.
         self.hide = self.running.hide = Hiding(
