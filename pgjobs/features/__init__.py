@@ -33,6 +33,8 @@ FEATURES: tuple[str, ...] = (
     "steps",
     "exporters",
     "http",
+    "keeping",
+    "isolation",
 )
 
 

@@ -1490,6 +1490,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_next_behind": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line ~ '^(arrived$|mutex |limit |rate )'
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line = 'arrived'
+                    OR line LIKE '% %' AND line !~ '^(lock|unserved) '
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_next_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_next_of(freed_keys jsonb[], most integer)
@@ -2596,6 +2647,73 @@ END
 $$;
 """,
     ),
+    "function pgjobs_check_options": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_options(
+    priority integer, queue_name text, run_after timestamptz
+) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    option text;
+    fault text;
+BEGIN
+    IF priority NOT BETWEEN -100 AND 100 THEN
+        option := 'priority';
+        fault := format(
+            'must be a whole number between -100 and 100, got %s', priority
+        );
+    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' OR queue_name ~ '^ | $' THEN
+        option := 'queue_name';
+        fault := format(
+            'must be 1 to 200 characters without commas or control characters, and '
+            'not begin or end with a space, got ''%s''', queue_name
+        );
+    ELSIF run_after < '1970-01-01 00:00+00' OR run_after >= '9999-01-01 00:00+00'
+    THEN
+        option := 'run_after';
+        fault := format('must lie in the years 1970 to 9998, got %s', run_after);
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '% %.', option, fault
+        USING ERRCODE = '22023', COLUMN = option,
+            HINT = 'NULL leaves it as the task declares it.';
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_options(
+    priority integer, queue_name text, run_after timestamptz, keep text
+) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    option text;
+    fault text;
+BEGIN
+    IF priority NOT BETWEEN -100 AND 100 THEN
+        option := 'priority';
+        fault := format(
+            'must be a whole number between -100 and 100, got %s', priority
+        );
+    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' OR queue_name ~ '^ | $' THEN
+        option := 'queue_name';
+        fault := format(
+            'must be 1 to 200 characters without commas or control characters, and '
+            'not begin or end with a space, got ''%s''', queue_name
+        );
+    ELSIF run_after < '1970-01-01 00:00+00' OR run_after >= '9999-01-01 00:00+00'
+    THEN
+        option := 'run_after';
+        fault := format('must lie in the years 1970 to 9998, got %s', run_after);
+    ELSIF keep NOT IN ('all', 'failed') THEN
+        option := 'keep';
+        fault := format('must be ''all'' or ''failed'', got ''%s''', keep);
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '% %.', option, fault
+        USING ERRCODE = '22023', COLUMN = option,
+            HINT = 'NULL leaves it as the task declares it.';
+END
+$$;
+""",
+    ),
     "function pgjobs_enqueue": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_enqueue(
     task text, arguments jsonb DEFAULT '{}',
@@ -2670,7 +2788,7 @@ $$;
     task text, arguments jsonb DEFAULT '{}',
     priority integer DEFAULT NULL, queue_name text DEFAULT NULL,
     run_after timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
-    lock text DEFAULT NULL, meta jsonb DEFAULT NULL
+    lock text DEFAULT NULL, meta jsonb DEFAULT NULL, keep text DEFAULT NULL
 ) RETURNS TABLE (id bigint) LANGUAGE plpgsql ROWS 1
 SET search_path FROM CURRENT
 AS $$
@@ -2689,7 +2807,7 @@ BEGIN
                 END,
                 COLUMN = 'arguments', HINT = pgjobs_usage(definition.parameters);
     END IF;
-    PERFORM pgjobs_check_options(priority, queue_name, run_after),
+    PERFORM pgjobs_check_options(priority, queue_name, run_after, keep),
         pgjobs_check_meta(meta);
     -- Options with the name of a column are its value, but for those that depend on the
     -- arguments.
@@ -2701,6 +2819,7 @@ BEGIN
     job.task := definition.name;
     job.queue_name := coalesce(queue_name, job.queue_name);
     job.priority := coalesce(priority, job.priority);
+    job.keep := coalesce(keep, job.keep);
     job.run_after := run_after;
     job.expires_at := coalesce(run_after, statement_timestamp())
         + make_interval(secs => (options -> 'expires')::double precision);
@@ -2735,6 +2854,58 @@ BEGIN
         id := pgjobs_insert(job, coalesce(options ->> 'on_conflict', 'return'));
         CONTINUE WHEN id IS NULL;
         RETURN NEXT;
+    END LOOP;
+END
+$$;
+""",
+    ),
+    "function pgjobs_insert": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job (task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until)
+        SELECT task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until FROM (SELECT job.*) AS given
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
+    END LOOP;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job (task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, keep, run_after, expires_at, keys, unique_key, unique_for, unique_until)
+        SELECT task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, keep, run_after, expires_at, keys, unique_key, unique_for, unique_until FROM (SELECT job.*) AS given
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
     END LOOP;
 END
 $$;
@@ -5023,6 +5194,8 @@ DECLARE
             THEN 'timeout must be positive, and no more than 100 years'
         -- Addresses have no sign.
         WHEN NEW.id < 1 THEN 'id must be at least 1'
+        WHEN NEW.keep NOT IN ('all', 'failed', 'worker')
+            THEN 'keep must be all, failed or worker'
         WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
         WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
             THEN 'max_attempts and max_crashes must be at least 1'
@@ -5703,6 +5876,202 @@ BEGIN
             HINT = 'The row was written with older values, as save() of an instance '
                 'does. To run a finished job again, call job.retry() or '
                 'pgjobs_retry(id).';
+END
+$$;
+""",
+    ),
+    "function pgjobs_needed": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_needed(ids bigint[], parents bigint[])
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    needed bigint[];
+    referred bigint[];
+    tables text;
+BEGIN
+    -- To look through more of them would take longer than to store the jobs.
+    IF (
+        SELECT count(*) > 1000
+        FROM (SELECT FROM pgjobs_job WHERE line = 'unlinked' LIMIT 1001) AS named
+    ) THEN
+        RETURN ids;
+    END IF;
+    needed := ARRAY(
+        SELECT predecessor_id FROM pgjobs_predecessor WHERE predecessor_id = ANY (ids)
+        UNION ALL
+        SELECT last_job_id FROM pgjobs_schedule
+        WHERE last_job_id IS NOT NULL AND last_job_id = ANY (ids)
+        UNION ALL
+        SELECT job_id FROM pgjobs_delivery WHERE job_id = ANY (ids)
+        UNION ALL
+        SELECT after.id::bigint
+        FROM (SELECT keys FROM pgjobs_job WHERE line = 'unlinked') AS unlinked
+        CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS after (id)
+        UNION ALL
+        -- Another job has enqueued it, which may yet wait for its end. The step that has
+        -- done so may not be stored yet.
+        SELECT job.id FROM pgjobs_job AS job
+        WHERE job.id = ANY (parents)
+            AND job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$'
+            AND EXISTS (
+                SELECT FROM pgjobs_job AS parent
+                WHERE parent.id = (job.meta ->> 'parent_id')::bigint
+                    AND parent.finished_at IS NULL
+                OFFSET 0
+            )
+        UNION ALL
+        -- A process waits for it: see queue/waiting.py.
+        SELECT id FROM unnest(ids) AS each (id)
+        WHERE (id % 2147483648)::oid IN (
+            SELECT objid FROM pg_catalog.pg_locks
+            WHERE locktype = 'advisory' AND classid = 1885825635 AND objsubid = 2
+        )
+    );
+    -- Tables of the project, whatever ON DELETE says.
+    SELECT string_agg(
+        CASE
+            WHEN has_table_privilege(reference.conrelid, 'SELECT') THEN format(
+                'SELECT %1$I FROM %2$s WHERE %1$I = ANY ($1)',
+                attribute.attname, reference.conrelid::regclass
+            )
+            ELSE 'SELECT unnest($1)'
+        END,
+        ' UNION ALL '
+    )
+    INTO tables
+    FROM pg_catalog.pg_trigger AS made
+    JOIN pg_catalog.pg_constraint AS reference ON reference.oid = made.tgconstraint
+    JOIN pg_catalog.pg_attribute AS attribute
+        ON attribute.attrelid = reference.conrelid
+        AND attribute.attnum = reference.conkey[1]
+    WHERE made.tgrelid = 'pgjobs_job'::regclass AND made.tgisinternal
+        AND made.tgtype & 8 <> 0;  -- it fires for DELETE
+    IF tables IS NOT NULL THEN
+        EXECUTE format('SELECT ARRAY(%s)', tables) INTO referred USING ids;
+    END IF;
+    RETURN needed || referred;
+END
+$$;
+""",
+    ),
+    "function pgjobs_record_or_delete": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_record_or_delete(
+    worker bigint, named text, ids bigint[], lease_tokens bigint[],
+    return_values text[], deletable bigint[],
+    OUT tokens bigint[], OUT has_keys boolean
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    held bigint[];
+    places tid[];
+    parents bigint[];
+    needed bigint[];
+    low bigint;
+    high bigint;
+    may_be_needed boolean;
+    have_rows boolean;
+    said text;
+    number bigint;
+BEGIN
+    tokens := '{}';
+    has_keys := false;
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        SELECT array_agg(id), array_agg(ctid), coalesce(array_agg(lease_token), '{}'),
+            array_agg(id) FILTER (WHERE has_parent), min(id), max(id)
+        INTO held, places, tokens, parents, low, high
+        FROM (
+            SELECT id, ctid, lease_token, meta ? 'parent_id' AS has_parent
+            FROM pgjobs_job
+            WHERE id = ANY (deletable)
+                AND worker_id = worker
+                AND num_nonnulls(keys, dependencies, batch_id, unique_until) = 0
+                AND NOT awaited
+            FOR UPDATE SKIP LOCKED
+        ) AS free;
+        -- Ids and tokens are sorted, and mostly it locks all. To look for each token among
+        -- all of them would take longer than the rest.
+        IF tokens <> lease_tokens AND tokens <> '{}' THEN
+            SELECT array_agg(id), array_agg(place), coalesce(array_agg(token), '{}')
+            INTO held, places, tokens
+            FROM unnest(held, places, tokens) AS each (id, place, token)
+            WHERE token = ANY (lease_tokens);
+        END IF;
+    END IF;
+    IF tokens <> '{}' THEN
+        SELECT
+            -- Jobs that name others in `after`, which no admission has seen.
+            EXISTS (SELECT FROM pgjobs_job WHERE line = 'unlinked')
+            OR EXISTS (
+                SELECT FROM pgjobs_predecessor WHERE predecessor_id BETWEEN low AND high
+            )
+            OR EXISTS (
+                SELECT FROM pgjobs_schedule
+                WHERE last_job_id IS NOT NULL AND last_job_id BETWEEN low AND high
+            )
+            OR EXISTS (SELECT FROM pgjobs_delivery WHERE job_id BETWEEN low AND high)
+            -- The constraint of a table of the project has a trigger here.
+            OR EXISTS (
+                SELECT FROM pg_catalog.pg_trigger
+                WHERE tgrelid = 'pgjobs_job'::regclass AND tgisinternal
+            ),
+            EXISTS (SELECT FROM pgjobs_attempt WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_progress WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_step WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_wait WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_answer WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_tick WHERE job_id BETWEEN low AND high)
+        INTO may_be_needed, have_rows;
+        -- A process that waits for a job has this lock, too ("pgja" in ASCII): see
+        -- queue/waiting.py. What is locked and at once unlocked was only asked for.
+        IF pg_try_advisory_lock(1885825633, 0) THEN
+            may_be_needed := NOT pg_advisory_unlock(1885825633, 0) OR may_be_needed;
+        ELSE
+            may_be_needed := true;
+        END IF;
+        IF may_be_needed OR parents IS NOT NULL THEN
+            needed := pgjobs_needed(held, parents);
+            SELECT array_agg(place), coalesce(array_agg(token), '{}')
+            INTO places, tokens
+            FROM unnest(held, places, tokens) AS each (id, place, token)
+            WHERE NOT id = ANY (needed);
+        END IF;
+    END IF;
+    IF tokens <> '{}' THEN
+        IF NOT have_rows THEN  -- so triggers.sql need not look for them
+            said := set_config('pgjobs.deletes', 'rows', true);
+        END IF;
+        DELETE FROM pgjobs_job WHERE ctid = ANY (places);
+        GET DIAGNOSTICS number = ROW_COUNT;
+        said := set_config('pgjobs.deletes', '', true);
+        IF number <> cardinality(tokens) THEN
+            RAISE 'A trigger of the project keeps rows of pgjobs_job.';
+        END IF;
+    END IF;
+    -- The rest is stored as in sql/worker/record/success.sql.
+    IF cardinality(tokens) < cardinality(ids) THEN
+        WITH recorded AS (
+            UPDATE pgjobs_job
+            SET status = 'SUCCESSFUL',
+                finished_at = clock_timestamp(),
+                return_value = return_values[
+                    array_position(lease_tokens, lease_token)
+                ]::jsonb,
+                reason = '',
+                line = CASE WHEN pgjobs_ends_for_others(keys) THEN 'recorded' END,
+                worker_id = NULL,
+                worker_name = named,
+                -- What the setting of the worker said.
+                keep = CASE WHEN id = ANY (deletable) THEN 'failed' ELSE keep END
+            WHERE worker_id = worker
+                AND id = ANY (ids)
+                AND lease_token = ANY (lease_tokens)
+            RETURNING lease_token, line
+        )
+        SELECT tokens || coalesce(array_agg(lease_token), '{}'),
+            coalesce(bool_or(line IS NOT NULL), false)
+        INTO tokens, has_keys
+        FROM recorded;
+    END IF;
 END
 $$;
 """,
@@ -7179,6 +7548,26 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_check_job": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT OR UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta
+    ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT OR UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta, keep
+    ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+    ),
     "trigger pgjobs_note_started": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_note_started
@@ -7210,6 +7599,18 @@ $$;
         )
     )
     EXECUTE FUNCTION pgjobs_undone();
+""",
+    ),
+    "trigger pgjobs_jobs_deleted": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT
+    WHEN (current_setting('pgjobs.deletes', true) IS DISTINCT FROM 'rows')
+    EXECUTE FUNCTION pgjobs_jobs_deleted();
 """,
     ),
     "trigger pgjobs_jobs_truncated": (
@@ -7610,6 +8011,7 @@ CALLS = [
     "pgjobs_publish",
     "pgjobs_put_back_since",
     "pgjobs_rate_aside",
+    "pgjobs_record_or_delete",
     "pgjobs_refuse",
     "pgjobs_replace_held",
     "pgjobs_results_of",

@@ -7,5 +7,6 @@ max_attempts, crashes, max_crashes, timeout, life, lease_token, enqueued_at,
 pgjobs_ends_for_others(keys) IS TRUE, dependencies IS NOT NULL, turn, meta::text,
 extract(epoch FROM now() - greatest(run_after,
     CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8,
+keep,
 CASE WHEN keys ?| '{results,masked}' THEN pgjobs_results_of(keys) END,
 CASE WHEN attempts > failures + crashes + 1 THEN pgjobs_resume(id) END
