@@ -56,7 +56,8 @@ class ActingAdmin(ButtonsAdmin):
         names = {act: f"pgjobs_{self.opts.model_name}_{act.verb}" for act in self.acts}
         for act, name in names.items():
             setattr(self, name, MethodType(act_button(act), self))
-        self.actions_row = self.actions_detail = tuple(names.values())
+        self.actions_detail = tuple(names.values())
+        self.actions_row = tuple(names[act] for act in self.acts if act.is_in_rows)
         self.actions = [bulk_action(act) for act in self.bulk_acts] or None
 
     # What subclasses override
@@ -207,6 +208,7 @@ def act_button(act: Act):
         permission=act.permission,
         is_offered=act.is_offered,
         label_for=act.label_for,
+        is_harmful=act.is_harmful,
     )
     def view(self, request, row):
         return self.act_on_one(request, act, row)

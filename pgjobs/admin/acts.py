@@ -89,6 +89,8 @@ class Act:
     form: type[ActForm] = ActForm
     reason: Any = ""  # if the operator gives none; filled with {"user": "ada"}
     flag: int = CHANGE  # of the log entry
+    is_harmful: bool = False  # what it ends or deletes does not come back by itself
+    is_in_rows: bool = True  # of lists, and not on the page alone
     label: Any
     label_for: Callable[[Any], Any] | None = None  # of the button of a row
     bulk_label: Any = ""
@@ -153,6 +155,7 @@ RUN_NOW = Act(
 )
 CANCEL = Act(
     verb="cancel",
+    is_harmful=True,
     permission="cancel",
     run=JobQuerySet.cancel,
     statuses=UNFINISHED,
@@ -188,6 +191,8 @@ FENCED = _(
 )
 FAIL = Act(
     verb="fail",
+    is_harmful=True,
+    is_in_rows=False,
     permission="fail",
     run=JobQuerySet.fail,
     statuses=UNFINISHED,
@@ -202,6 +207,7 @@ FAIL = Act(
 )
 SUCCEED = Act(
     verb="succeed",
+    is_in_rows=False,
     permission="fail",
     run=JobQuerySet.succeed,
     statuses=UNFINISHED,
@@ -215,6 +221,7 @@ SUCCEED = Act(
 )
 DELETE = Act(
     verb="delete",
+    is_harmful=True,
     permission="delete",
     run=JobQuerySet.discard,
     statuses=(*QUEUED, *FINISHED),

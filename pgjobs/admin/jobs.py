@@ -5,25 +5,19 @@ from functools import cached_property, partial
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import PAGE_VAR, ChangeList
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import BadRequest
 from django.db.models import (
     BooleanField,
     Case,
     Count,
     ExpressionWrapper,
-    Func,
-    IntegerField,
     Q,
-    TextField,
-    Value,
     When,
 )
-from django.db.models.functions import Cast, Left
-from django.db.models.lookups import LessThan
-from django.urls import URLPattern, path, re_path, reverse
+from django.db.models.functions import Left
+from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -33,13 +27,10 @@ from ..models.job import Job
 from ..models.job_choices import Status
 from ..reports.job_filters import InvalidFilter, terms_of, uses_index
 from ..reports.reasons import reasons, turn_of
-from ..reports.task_words import OWN, with_own
 from ..reports.texts import excerpt
 from ..tasks.registry import registry
-from ..tasks.sensitive import sensitive_by_task
 from .acting import (
     ActingAdmin,
-    all_that_match,
     counted,
     effects_by_status,
     name_of,
@@ -57,10 +48,9 @@ from .acts import (
     Act,
     Repeated,
 )
-from .auditing import audited
+from .calls import add_arguments
 from .columns import LONGEST_REASON, JobColumns
 from .details import details, fieldsets
-from .export import export
 from .filters import (
     among_newest,
     has_branches,
@@ -86,10 +76,8 @@ from .tabs import status_tabs
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 SUCCESSFUL = Status.SUCCESSFUL
 REPEATS = _("It has succeeded before: all that it does happens once more.")
-LONGEST_ARGUMENTS = 300  # that are fetched for the list
 MOST_TASKS = 5
 LONGEST_NAME = 80
-LARGE = 2_000  # bytes of arguments
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
 
@@ -120,8 +108,10 @@ class JobList(ChangeList):
 class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     """Jobs. Their columns, buttons and confirmations stand in modules of their own."""
 
-    list_display = ("id", "task_name", "status_and_reason", "queue", "latest")
+    list_display = ("id", "task_name", "state", "short_reason", "latest")
     list_display_links = ("id", "task_name")
+    actions_on_top, actions_on_bottom = False, True
+    row_template = "admin/pgjobs/job/menu.html"
     ordering = ("-id",)
     # `get_search_results` decides what is searched.
     search_fields = ("id", "task")
@@ -203,12 +193,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         changelist = super().get_changelist_instance(request)
         if request.method != "POST":
             add_progress(changelist.result_list)
-        if may_see_arguments(request) and request.method != "POST":
-            arguments = short_arguments(changelist.result_list)
-            words = sensitive_by_task({job.task for job in changelist.result_list})
-            for job in changelist.result_list:
-                job.short_arguments, own = arguments.get(job.pk, ("{}", None))
-                job.sensitive = with_own(words[job.task], own)
+            if may_see_arguments(request):
+                add_arguments(changelist.result_list)
         return changelist
 
     def get_object(self, request, object_id, from_field=None):
@@ -247,31 +233,15 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
     def list_context(self, request, changelist) -> dict:
         """Return what the list shows above its rows."""
-        query = changelist.get_query_string(remove=[PAGE_VAR])
-        return {
+        context = {
             "tabs": list(status_tabs(changelist)),
             "search_note": search_note(request, changelist.query),
             "filter_note": filter_note(request),
             "is_live": request.GET.get("status") == Status.RUNNING,
-            "export_csv": self.url_of("export", "csv") + query,
-            "export_json": self.url_of("export", "json") + query,
         }
-
-    def url_of(self, name: str, *arguments) -> str:
-        name = f"admin:pgjobs_job_{name}"
-        return reverse(name, args=arguments, current_app=self.admin_site.name)
-
-    def export_view(self, request, kind: str):
-        """Answer with the jobs of a list, whose filters the address repeats."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        request.pgjobs_reads_all = True
-        try:
-            jobs = self.get_changelist_instance(request).get_queryset(request)
-        except IncorrectLookupParameters as error:
-            raise BadRequest("A filter was given what it cannot read.") from error
-        entry = audited(request, "export", "job", chosen=all_that_match(request))
-        return export(jobs, kind, may_see_arguments(request), entry)
+        for context_of in entries("admin", "LIST_CONTEXTS"):
+            context |= context_of(request, changelist, self)
+        return context
 
     def get_fieldsets(self, request, obj=None):
         return list(fieldsets(obj, may_see_arguments(request)))
@@ -294,12 +264,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     # Pages of their own
 
     def get_urls(self):
-        export = self.admin_site.admin_view(self.export_view)
-        return [
-            *self.pages_of_features(),
-            re_path(r"^export\.(csv|json)$", export, name="pgjobs_job_export"),
-            *super().get_urls(),
-        ]
+        return [*self.pages_of_features(), *super().get_urls()]
 
     def pages_of_features(self) -> Iterator[URLPattern]:
         for route, name, view in entries("admin", "PAGES"):
@@ -375,19 +340,6 @@ def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
     largest = groups.annotate(number=Count("pk")).order_by("-number", "task")
     for task, queue, number in largest[:MOST_TASKS]:
         yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
-
-
-def short_arguments(jobs: list[Job]) -> dict[int, tuple[str, str | None]]:
-    """Return the beginning of each job's arguments, as JSON text, and its own words.
-
-    Large ones are not even read: to cut one, the server would fetch all of it.
-    """
-    size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
-    text = Left(Cast("kwargs", TextField()), LONGEST_ARGUMENTS)
-    small = When(LessThan(size, LARGE), then=text)
-    shown = Job.objects.filter(pk__in=[job.pk for job in jobs])
-    rows = shown.values_list("pk", Case(small, default=Value("{…}")), OWN)
-    return {pk: (text, own) for pk, text, own in rows}
 
 
 def holder_of_key(job) -> int | None:

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from pgjobs.admin.export import counted, csv_lines
+from pgjobs.features.job_pages.export import counted, csv_lines
 from pgjobs.models import AuditEntry
 from pgjobs.reports import job_rows
 from pgjobs.reports.job_rows import json_lines

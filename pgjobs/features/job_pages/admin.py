@@ -1,0 +1,16 @@
+"""What the lists and pages of jobs show besides what the core knows."""
+
+from functools import partial
+
+from .bar import list_context
+from .counts import tabs_context
+from .export import export_view
+from .suggestions import suggestions_view
+
+# Route, name and view.
+PAGES = (
+    ("export.csv", "pgjobs_job_export_csv", partial(export_view, kind="csv")),
+    ("export.json", "pgjobs_job_export_json", partial(export_view, kind="json")),
+    ("suggestions/", "pgjobs_job_suggestions", suggestions_view),
+)
+LIST_CONTEXTS = (list_context, tabs_context)
