@@ -120,6 +120,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         "(size:87, customer.country:FR), lock:, unique: or reason: and a text"
     )
     change_list_template = "admin/pgjobs/job/change_list.html"
+    object_history_template = "admin/pgjobs/job/object_history.html"
     acts = (
         *entries("acts", "RETRIES"),
         *BUTTONS,
@@ -255,6 +256,13 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         for context_of in entries("admin", "JOB_CONTEXTS"):
             context |= context_of(request, obj, context["lineage"], self.admin_site)
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
+
+    def history_view(self, request, object_id, extra_context=None):
+        job = self.get_object(request, unquote(object_id))
+        context: dict[str, Any] = {}
+        for context_of in entries("admin", "HISTORY_CONTEXTS") if job else ():
+            context |= context_of(request, job)
+        return super().history_view(request, object_id, context)
 
     def delete_view(self, request, object_id, extra_context=None):
         # Django's own view would delete a running job.

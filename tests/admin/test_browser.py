@@ -327,6 +327,38 @@ def test_search_box_completes_what_is_known(shown):
     assert page.evaluate("location.search") == "?queue_name=reports"
 
 
+def test_page_of_a_small_job_fits_on_a_screen(shown, addresses):
+    ended = timezone.now()
+    columns = {"attempts": 1, "last_attempted_at": ended, "worker_name": "web4"}
+    job = make_job("SUCCESSFUL", kwargs={"order_id": 7}, return_value=6, **columns)
+    addresses["small"] = f"{LIST}{job.pk}/change/"
+    page = shown("small", 1440)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900
+
+
+LINES = "".join(f"2026-11-27 11:00:00.000+00:00 line {i}\n" for i in range(200))
+
+
+def test_log_opens_at_its_end_and_keeps_place_and_selection(shown, addresses):
+    job = make_job("RUNNING")
+    Progress.objects.create(job=job, log=LINES, updated_at=timezone.now())
+    addresses["logging"] = f"{LIST}{job.pk}/change/"
+    page = shown("logging", 1440)
+    assert page.evaluate(f"{FROM_TOP} > 1000 && {LOG}.scrollTop > -1")
+    page.evaluate(
+        f"{LOG}.scrollTop = -500; {LOG}.focus(); getSelection()"
+        f".selectAllChildren({LOG}.querySelector('pre')), null"
+    )
+    before = page.evaluate(FROM_TOP)
+    Progress.objects.filter(pk=job.pk).update(log=LINES + "came_later\n" * 9)
+    page.evaluate("document.querySelector('[data-pgjobs-live]').dataset.pgjobsLive = 1")
+    assert page.evaluate(APPEARS) is True
+    assert abs(page.evaluate(FROM_TOP) - before) <= 1
+    assert "line 0" in page.evaluate("getSelection().toString()")
+
+
+LOG = "document.querySelector('.pgjobs-end')"
+FROM_TOP = f"({LOG}.scrollHeight - {LOG}.clientHeight + {LOG}.scrollTop)"
 COMPLETES = """
 new Promise(resolve => setInterval(() => {
   if (document.querySelector('#pgjobs-suggestions option[value="tests.add"]')) {

@@ -5,6 +5,7 @@ from functools import partial
 from .bar import list_context
 from .counts import tabs_context
 from .export import export_view
+from .people import history_context, job_context
 from .suggestions import suggestions_view
 
 # Route, name and view.
@@ -14,3 +15,5 @@ PAGES = (
     ("suggestions/", "pgjobs_job_suggestions", suggestions_view),
 )
 LIST_CONTEXTS = (list_context, tabs_context)
+JOB_CONTEXTS = (job_context,)
+HISTORY_CONTEXTS = (history_context,)
