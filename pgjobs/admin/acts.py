@@ -21,7 +21,7 @@ from ..queue.acts import Changed
 from ..reports.task_words import OWN, with_own
 from ..tasks.arguments import Stored
 from ..tasks.stored_jobs import job_of
-from .forms import ActForm, ReasonForm, ResultForm
+from .forms import ActForm, NotedForm, ReasonForm, ResultForm
 
 
 class Repeated(Changed):
@@ -86,6 +86,7 @@ class Act:
     run: Callable[..., Changed]
     is_offered: Callable[[Any], bool]  # for a row
     statuses: tuple[Any, ...] = ()  # of the jobs that it changes
+    leads_to: Any = None  # the status that most of them have then
     form: type[ActForm] = ActForm
     reason: Any = ""  # if the operator gives none; filled with {"user": "ada"}
     flag: int = CHANGE  # of the log entry
@@ -112,6 +113,8 @@ def retry_label(job: Job) -> Any:
 FROM_BEGINNING = _("From the beginning")
 RETRY = Act(
     verb="retry",
+    form=NotedForm,
+    leads_to=Status.READY,
     permission="retry",
     run=JobQuerySet.retry,
     statuses=FINISHED,
@@ -128,6 +131,7 @@ RETRY = Act(
 )
 RUN_AGAIN = Act(
     verb="run_again",
+    form=NotedForm,
     permission="run_again",
     run=run_again,
     is_offered=lambda job: job.status == Status.SUCCESSFUL,
@@ -140,6 +144,8 @@ RUN_AGAIN = Act(
 )
 RUN_NOW = Act(
     verb="run_now",
+    form=NotedForm,
+    leads_to=Status.READY,
     permission="run_now",
     run=JobQuerySet.run_now,
     statuses=(Status.SCHEDULED,),
@@ -155,6 +161,7 @@ RUN_NOW = Act(
 )
 CANCEL = Act(
     verb="cancel",
+    leads_to=Status.CANCELLED,
     is_harmful=True,
     permission="cancel",
     run=JobQuerySet.cancel,
@@ -191,6 +198,7 @@ FENCED = _(
 )
 FAIL = Act(
     verb="fail",
+    leads_to=Status.FAILED,
     is_harmful=True,
     is_in_rows=False,
     permission="fail",
@@ -207,6 +215,7 @@ FAIL = Act(
 )
 SUCCEED = Act(
     verb="succeed",
+    leads_to=Status.SUCCESSFUL,
     is_in_rows=False,
     permission="fail",
     run=JobQuerySet.succeed,
@@ -221,6 +230,7 @@ SUCCEED = Act(
 )
 DELETE = Act(
     verb="delete",
+    form=NotedForm,
     is_harmful=True,
     permission="delete",
     run=JobQuerySet.discard,

@@ -77,6 +77,8 @@ LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependenci
 SUCCESSFUL = Status.SUCCESSFUL
 REPEATS = _("It has succeeded before: all that it does happens once more.")
 MOST_TASKS = 5
+# Filters that still hold for jobs after an act.
+GO_ALONG = ("status", "queue_name", "task", "batch", "schedule", "event")
 LONGEST_NAME = 80
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
@@ -299,6 +301,19 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         shown = effects_by_status(act, numbers, self.most_at_once)
         shown["notes"] = notes("NOTES_OF_MANY", act, rows)
         return {"subject": subject, "tasks": list(top_tasks(rows)), **shown}
+
+    def context_of_many(self, request, act, rows):
+        context: dict[str, Any] = {}
+        for context_of in entries("admin", "CONFIRMATION_CONTEXTS"):
+            context |= context_of(request, act, rows, self)
+        return context
+
+    def where_they_went(self, request, act):
+        if act.leads_to is None:
+            return ""
+        known = {**request.GET.dict(), "status": act.leads_to}
+        stay = {name: known[name] for name in GO_ALONG if known.get(name)}
+        return list_url("job", self.admin_site, **stay)
 
     def part_of(self, act, rows):
         return super().part_of(act, rows.filter(status__in=act.statuses))

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from .asking import confirmation_context
 from .bar import list_context
 from .counts import tabs_context
 from .export import export_view
@@ -17,3 +18,4 @@ PAGES = (
 LIST_CONTEXTS = (list_context, tabs_context)
 JOB_CONTEXTS = (job_context,)
 HISTORY_CONTEXTS = (history_context,)
+CONFIRMATION_CONTEXTS = (confirmation_context,)
