@@ -34,6 +34,7 @@ FEATURES: tuple[str, ...] = (
     "exporters",
     "http",
     "keeping",
+    "isolation",
     "job_pages",
 )
 
