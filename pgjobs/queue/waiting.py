@@ -16,6 +16,7 @@ from ..base import connections as own_connections
 from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
 from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
+from ..features import modules
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ WITH asked AS (
     RETURNING id
 )
 SELECT id, status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked),
-    coalesce(keys ? 'continued_as', false)
+    coalesce(keys ? 'continued_as', false), keys -> 'encrypted'
 FROM pgjobs_job WHERE id = %(id)s
 """
 
 SEE = """
 SELECT id, status, return_value::text, reason, false,
-    coalesce(keys ? 'continued_as', false)
+    coalesce(keys ? 'continued_as', false), keys -> 'encrypted'
 FROM pgjobs_job WHERE id = %(id)s
 """
 
@@ -58,6 +59,7 @@ class State(NamedTuple):
     reason: str
     will_notify: bool
     goes_on: bool = False  # as another job
+    encrypted: Any = None  # the mark of a feature's encryption
 
 
 def wait(job: "Job", timeout: float | timedelta | None) -> Any:
@@ -167,4 +169,7 @@ def result_of(job: "Job", state: State) -> Any:
         raise JobFailed(f"Job {job.pk} ({job.task}) failed: {state.reason}")
     if state.status == "CANCELLED":
         raise JobCancelled(f"Job {job.pk} ({job.task}) was cancelled: {state.reason}")
-    return None if state.return_value is None else json.loads(state.return_value)
+    value = None if state.return_value is None else json.loads(state.return_value)
+    for module in modules("returned"):
+        value = module.opened_result(value, state.encrypted)
+    return value

@@ -6,7 +6,9 @@ from functools import cached_property, partial
 from typing import Any, NoReturn, TypeVar, overload
 
 from ...conf import settings
+from ...tasks.arguments import Stored
 from ...tasks.registry import registry
+from ..encryption.options import marks
 from . import queue
 from .declare import MONTH, Answer, JobEnd
 from .links import answer_url
@@ -222,7 +224,12 @@ class Waiting:
     def successor(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         task = registry.get(self.task_name)
         stored = task.signature.store(args, kwargs)
-        return {**stored._asdict(), "keys": task.options.in_row}
+        keys = task.options.in_row
+        if self.seal is not None:
+            closed = task.options.close(stored, self.seal, self.flowing)
+            stored = Stored(closed.args, closed.kwargs)
+            keys = {**keys, **marks(closed.mark)}
+        return {**stored._asdict(), "keys": keys}
 
     @property
     def waits_for(self) -> tuple[str, ...]:

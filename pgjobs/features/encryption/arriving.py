@@ -1,0 +1,144 @@
+"""Opens what a claimed job has encrypted, before it begins; `Execution` calls it."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import DatabaseError
+
+from ...base.plain_json import dump_checked, load
+from ...conf import settings
+from ...exceptions import EncryptionError
+from ...queue.recording import Unsuccessful
+from ...queue.statements import execute_on
+from ...reports.secrets import Hiding
+from ...sql import statement
+from ...tasks.sensitive import named_arguments
+from ...worker.slots.outcomes import unsuccessful
+from .keyring import NoKey, keyring
+from .options import NOTHING, marks
+from .sealing import (
+    MARK,
+    RESULT,
+    Seal,
+    argument,
+    open_arguments,
+    opened,
+    seal_of,
+)
+
+if TYPE_CHECKING:
+    from ...worker.slots.execution import Execution
+
+OWN = "*"  # where the claim puts the mark: see functions/results_of.sql
+LATER = 10.0  # seconds until another worker may have the key
+
+
+def fill_in(execution: "Execution") -> Unsuccessful | None:
+    """Open the arguments; return an outcome if the job cannot run here."""
+    job = execution.job
+    try:
+        found = load(job.results) if job.results is not None else {}
+        mark = found.pop(OWN, None)
+        ends = open_ends(found)
+        if mark is None and (execution.options.encrypted or ends):
+            keyring().first.cipher  # noqa: B018  (raises where nothing can be stored)
+            mark = {"by": Seal.new().by, "names": []}
+            if execution.running.has_row and not store_mark(execution, mark):
+                return unsuccessful(job, "RELEASE", "Another worker has the job.")
+        if mark is None:
+            return None
+        args, kwargs = open_arguments(job.args, job.kwargs, mark)
+    except NoKey as error:
+        lacking = unsuccessful(job, "UNKNOWN", str(error), delay=LATER)
+        return lacking._replace(has_begun=False)
+    except EncryptionError as error:
+        return unsuccessful(job, "FAIL", str(error), error)
+    except DatabaseError as error:
+        return execution.ended_by(error)
+    running = execution.running
+    running.seal = seal_of(mark)
+    running.mark, running.flowing = mark, ends
+    execution.job = job._replace(
+        args=args, kwargs=kwargs, results=dump_checked(found) if found else None
+    )
+    hide(execution)
+    return None
+
+
+def claimed_mark(keys: dict[str, Any] | None) -> str | None:
+    """Return what a claim would bring of the mark of a job with these keys."""
+    return dump_checked({OWN: keys[MARK]}) if keys and MARK in keys else None
+
+
+def store_mark(execution: "Execution", mark: dict[str, Any]) -> bool:
+    """Give the mark to a job that was inserted without; return if it is ours."""
+    job = execution.job
+    parameters = {
+        "marks": dump_checked(marks(mark)),
+        "job_id": job.id,
+        "lease_token": job.lease_token,
+    }
+    ((stored,),) = execute_on(settings.DATABASE)(
+        statement("mark_encrypted"), parameters
+    )
+    return bool(stored)
+
+
+def open_ends(found: dict[str, Any]) -> set[str]:
+    """Open the results of jobs before; return the arguments that get one of these."""
+    names = set()
+    for name, entry in found.items():
+        for end in entry.get("ends") or ():
+            if (by := end.pop("by", None)) is None:
+                continue
+            names.add(name)
+            end["value"] = opened(Seal(by), RESULT, end["value"])
+            end["value"], end["lacks"] = part_of(
+                end["value"], entry.get("path") or (), end["status"]
+            )
+    return names
+
+
+def part_of(value: Any, path: list[Any], status: str) -> tuple[Any, bool]:
+    """Return the part of a result that is asked for, and whether there is none."""
+    for key in path:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return None, status == "SUCCESSFUL"
+    return value, False
+
+
+def hide(execution: "Execution") -> None:
+    """Mask in texts what is encrypted: the arguments, and what the job opens."""
+    job, running = execution.job, execution.running
+    running.opened_texts = []
+    execution.hide = running.hide = Hiding(
+        (*execution.options.sensitive, *running.mark["names"]),
+        job.kwargs,
+        partial(named_arguments, job.task, job.args),
+        job.meta,
+        partial(as_secret, running.opened_texts),
+    )
+
+
+def as_secret(texts: list[str]) -> str:
+    """Return JSON texts as one whose values are all masked."""
+    return f'{{"secret":[{",".join(texts)}]}}'
+
+
+def keep_values(
+    running: Any, values: dict[str, Any], options: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is stored of values that a job gets of jobs before, and its marks."""
+    if running.seal is None:
+        return values, {}
+    covers = getattr(options, "covering", NOTHING)
+    names = [name for name in values if name in running.flowing or covers(name)]
+    closed = {
+        name: running.seal.close(argument(name), dump_checked(values[name]))
+        for name in names
+    }
+    mark = {**running.mark, "names": [*running.mark["names"], *names]}
+    running.mark = mark
+    return {**values, **closed}, {MARK: mark}
