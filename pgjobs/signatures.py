@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .features.durable.job import Answering
     from .features.durable.options import TaskOptions as DurableOptions
     from .features.durable.running_job import Waiting
+    from .features.encryption.options import TaskOptions as EncryptionOptions
+    from .features.encryption.running_job import Sealing
     from .features.follow_ups.options import TaskOptions as FollowUpOptions
     from .features.schedules.options import TaskOptions as ScheduleOptions
     from .features.units.options import JobOptions as JobUnits
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         AfterFailure,
         DependencyOptions,
         DurableOptions,
+        EncryptionOptions,
         FollowUpOptions,
         ScheduleOptions,
         TaskUnits,
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     class JobMethods(Answering):
         """What features add to `Job`."""
 
-    class RunningJobMethods(Waiting):
+    class RunningJobMethods(Waiting, Sealing):
         """What features add to `RunningJob`."""
 
 
@@ -160,6 +163,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
       `process_units`
+    - what only workers can read: `encrypted`, `keyed_hash`
     - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`

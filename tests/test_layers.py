@@ -87,6 +87,7 @@ KEEPERS = {
     "django.core.management": ("management", *OF_FEATURES),
     "prometheus_client": ("features.exporters.prometheus",),
     "opentelemetry": ("features.exporters.otel",),
+    "cryptography": ("features.encryption.keyring",),
     "sentry_sdk": ("features.exporters.sentry",),
     "django.tasks": ("features.django_tasks.compat",),
     "django_tasks": ("features.django_tasks.compat",),

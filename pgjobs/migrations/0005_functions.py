@@ -2681,6 +2681,12 @@ DECLARE
     batch jsonb;  -- what `keys` says of it
     job pgjobs_job;
 BEGIN
+    IF options ? 'encrypted' THEN
+        RAISE EXCEPTION 'SQL cannot enqueue %: its arguments are encrypted.',
+            definition.name
+            USING ERRCODE = '0A000', COLUMN = 'task', HINT = 'Enqueue it from Python, '
+                'which has a key. Or enqueue a task that gets an id, and enqueues it.';
+    END IF;
     IF jsonb_typeof(arguments) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'Invalid arguments for %: arguments: must be a JSON object, '
             'got %.', definition.name, coalesce(pgjobs_shortened(arguments), 'NULL')
@@ -2903,6 +2909,14 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF EXISTS (
+        SELECT FROM pgjobs_job AS job
+        WHERE job.id = pgjobs_newest(pgjobs_answer.id) AND job.keys ? 'encrypted'
+    ) THEN
+        RAISE EXCEPTION 'SQL cannot answer job %: its answers are encrypted.', id
+            USING ERRCODE = '0A000', COLUMN = 'id',
+                HINT = 'Answer it from Python, by job.answer(...), or on its page.';
+    END IF;
     RETURN pgjobs_store_answer(id, name, pgjobs_check_answer(id, name, value), NULL, NULL);
 END
 $$;
@@ -2961,6 +2975,13 @@ BEGIN
         RAISE EXCEPTION 'The answer is % bytes of JSON, more than the % that are stored.',
             pgjobs_json_size(answer, most), most
             USING ERRCODE = '22023', COLUMN = 'value';
+    END IF;
+    -- Python has encrypted it for a job with the mark: its worker looks at the value.
+    IF jsonb_typeof(answer -> 'pgjobs_encrypted') = 'string' AND EXISTS (
+        SELECT FROM pgjobs_job AS each
+        WHERE each.id = pgjobs_newest(job) AND each.keys ? 'encrypted'
+    ) THEN
+        RETURN answer;
     END IF;
     schema := (
         SELECT wait.asked -> 'schema' FROM pgjobs_job
@@ -3320,7 +3341,11 @@ BEGIN
                     ELSE coalesce(job.status, 'GONE')
                 END,
                 'value', job.return_value, 'reason', coalesce(job.reason, '')
-            ) ORDER BY named.place
+            ) || CASE  -- by which an encrypted result opens
+                WHEN job.keys ? 'encrypted'
+                    THEN jsonb_build_object('by', job.keys #> '{encrypted,by}')
+                ELSE '{}'
+            END ORDER BY named.place
         ), '[]'),
         coalesce(max(job.finished_at), clock_timestamp())
     INTO value, since

@@ -36,6 +36,8 @@ class Waiting:
     life: int
     task_name: str
     has_row = True  # False: it runs in a test without a database
+    seal: Any  # of the feature for encryption, as the next one
+    flowing: set[str]
 
     @cached_property
     def waits(self) -> Waits:

@@ -13,6 +13,7 @@ from ...base.plain_json import check_json, shortened
 from ...conf import settings
 from ...exceptions import InvalidStep, LeaseLost, Suspended, non_negative_seconds
 from ...tasks.option_checks import has_no_zone
+from ..encryption.sealing import step
 from ..steps.running_job import in_a_loop, inside
 from . import queue
 from .ways import AnswerWay, Way
@@ -77,7 +78,8 @@ class Waits:
             # A deploy may have changed the ways meanwhile.
             by_label = {way.label: way for way in ways}
             label = stored["label"]
-            return label, by_label[label].read(self.job, stored["value"])
+            value = self.job.opened(step(label), stored["value"])
+            return label, by_label[label].read(self.job, value)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(  # which is tried again: a later deploy may take it
                 f"The wait {name!r} has ended with {shortened(stored)}, which the task "
@@ -188,7 +190,8 @@ class Waits:
         """Return the id of an answer that the task can take; drop any other one."""
         (way,) = (way for way in ways if way.label == answer["label"])
         assert isinstance(way, AnswerWay)
-        if fault := way.fault_of(answer["value"], answer["answered_by"]):
+        value = self.job.opened(step(answer["name"]), answer["value"])
+        if fault := self.job.hide(way.fault_of(value, answer["answered_by"])):
             queue.drop_answer(settings.DATABASE, answer["id"])
             way.audit_refusal(self.job.id, answer, fault)
             self.job.log(f"An answer to {answer['name']!r} was dropped: {fault}")

@@ -14,6 +14,7 @@ from ...conf import settings
 from ...exceptions import InvalidStep
 from ...tasks.hints import Hint
 from ..definitions.schemas import schema_of_type
+from ..encryption.running_job import opened_end
 from ..steps.running_job import LONGEST_NAME
 from . import queue
 from .answering import audit_refusal, is_permission, refusal
@@ -113,7 +114,7 @@ class JobsWay(Way):
         return {**super().as_json(hide), "jobs": list(self.ids)}
 
     def read(self, job: Any, value: Any) -> list[JobEnd]:
-        return [JobEnd(**each) for each in value]
+        return [JobEnd(**opened_end(job, each)) for each in value]
 
 
 def answer_way(answer: Answer, label: str | None = None) -> AnswerWay:

@@ -1,5 +1,6 @@
 """Opens what a claimed job has encrypted, before it begins; `Execution` calls it."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ...sql import statement
 from ...tasks.sensitive import named_arguments
 from ...worker.slots.outcomes import unsuccessful
 from .keyring import NoKey, keyring
-from .options import NOTHING, marks
+from .options import marks
 from .sealing import (
     MARK,
     RESULT,
@@ -99,7 +100,7 @@ def open_ends(found: dict[str, Any]) -> set[str]:
     return names
 
 
-def part_of(value: Any, path: list[Any], status: str) -> tuple[Any, bool]:
+def part_of(value: Any, path: Iterable[Any], status: str) -> tuple[Any, bool]:
     """Return the part of a result that is asked for, and whether there is none."""
     for key in path:
         try:
@@ -112,19 +113,12 @@ def part_of(value: Any, path: list[Any], status: str) -> tuple[Any, bool]:
 def hide(execution: "Execution") -> None:
     """Mask in texts what is encrypted: the arguments, and what the job opens."""
     job, running = execution.job, execution.running
-    running.opened_texts = []
     execution.hide = running.hide = Hiding(
         (*execution.options.sensitive, *running.mark["names"]),
         job.kwargs,
         partial(named_arguments, job.task, job.args),
         job.meta,
-        partial(as_secret, running.opened_texts),
     )
-
-
-def as_secret(texts: list[str]) -> str:
-    """Return JSON texts as one whose values are all masked."""
-    return f'{{"secret":[{",".join(texts)}]}}'
 
 
 def keep_values(
@@ -133,8 +127,8 @@ def keep_values(
     """Return what is stored of values that a job gets of jobs before, and its marks."""
     if running.seal is None:
         return values, {}
-    covers = getattr(options, "covering", NOTHING)
-    names = [name for name in values if name in running.flowing or covers(name)]
+    flowing = running.flowing
+    names = [name for name in values if name in flowing or options.covers(name)]
     closed = {
         name: running.seal.close(argument(name), dump_checked(values[name]))
         for name in names

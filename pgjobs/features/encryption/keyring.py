@@ -114,7 +114,7 @@ def called(path: str) -> Any:
     """Return what the project's callable returns, which may ask another service."""
     try:
         return import_string(path)()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (it is the project's)
         name = type(error).__name__
     # Not chained: its text could have keys.
     raise NoKey(f"PGJOBS['ENCRYPTION_KEYS']: {path}() raised {name}.")
@@ -127,7 +127,7 @@ def secret_of(text: Any, which: str) -> bytes:
     if secret is None or len(secret) != BYTES:
         got = "" if secret is None else f", got {len(secret)}"
         raise ValueError(
-            f"{which} must be {BYTES} random bytes as URL-safe base64{got}. {HOW}."
+            f"{which} must be {BYTES} random bytes as URL-safe base64{got}."
         )
     return secret
 

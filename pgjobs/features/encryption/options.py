@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from ...base.mask_names import HARMLESS, MASKED, RESULT
 from ...exceptions import InvalidTask
@@ -31,6 +31,7 @@ class Encryption(OptionGroup):
     #: Whether keys may be made of encrypted arguments: as hashes, by
     #: `PGJOBS["HASH_KEY"]`.
     keyed_hash: bool = False
+    covering: ClassVar["Covering"]  # of an instance, once its function is known
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,10 +49,10 @@ class Encryption(OptionGroup):
         if not self.encrypted:
             return
         kinds = parameters_of(function)
-        for name in () if self.encrypted is True else self.encrypted:
+        names = tuple(kinds) if isinstance(self.encrypted, bool) else self.encrypted
+        for name in names:
             if name not in kinds:
                 raise no_parameter(f"encrypted: {name!r}", function)
-        names = tuple(kinds) if self.encrypted is True else self.encrypted
         object.__setattr__(self, "covering", Covering.of(names, kinds))
         self.hide(names)
         if not self.keyed_hash:
@@ -89,8 +90,8 @@ class Encryption(OptionGroup):
         """Return which encrypted argument a key is made of, or an empty text."""
         key = getattr(self, option, None)
         if option == "unique":
-            names = () if key is False else self.covering.names
-            found = [name for name in names if key is True or name in key]
+            among = self.covering.names if key is True else key or ()
+            found = [name for name in self.covering.names if name in among]
             if key is True and not found:
                 return "all arguments, of which some are encrypted"
         elif callable(key):
@@ -111,6 +112,10 @@ class Encryption(OptionGroup):
                         "encrypted: keys of dependencies are made of their arguments."
                     )
 
+    def covers(self, name: str) -> bool:
+        """Whether an argument of this name is encrypted."""
+        return bool(self.encrypted) and self.covering(name)
+
     # A new job
 
     def new_job(self, task_name: str, stored: "Stored") -> NewJob:
@@ -124,7 +129,7 @@ class Encryption(OptionGroup):
 
         Raises EncryptionError.
         """
-        covering = getattr(self, "covering", NOTHING)
+        covering = self.covering
         also = frozenset(also)
         return close_arguments(
             stored.args,
@@ -161,8 +166,9 @@ class Encryption(OptionGroup):
     def complete(self, signature: "Signature") -> None:
         super().complete(signature)
         for name, parameter in signature.parameters.items():
-            if self.encrypted and self.covering(name):
+            if self.covers(name):
                 unquote(parameter.hint)
+                parameter.is_encrypted = True
 
     def kept(self, running: Any, text: str | None) -> str | None:
         return running.sealed("result", super().kept(running, text))
@@ -200,6 +206,7 @@ class Covering:
 
 
 NOTHING = Covering((), frozenset(), False, False)
+Encryption.covering = NOTHING
 
 
 def names_of(given: Any) -> bool | tuple[str, ...]:

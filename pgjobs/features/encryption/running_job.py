@@ -1,9 +1,10 @@
 """What a running job encrypts and opens by itself: what its features store."""
 
+from functools import partial
 from typing import Any
 
 from ...base.plain_json import dump
-from .sealing import Seal, opened
+from .sealing import RESULT, Seal, opened
 
 
 class Sealing:
@@ -12,7 +13,7 @@ class Sealing:
     seal: Seal | None = None  # of a job that has the mark
     mark: dict[str, Any]
     flowing: set[str]  # arguments whose values come of encrypted results
-    opened_texts: list[str]  # JSON texts that must stand in no log, see arriving.py
+    opened_texts: list[str]  # JSON texts that must stand in no log
     hide: Any
 
     def sealed(self, place: str, text: str | None) -> str | None:
@@ -31,8 +32,29 @@ class Sealing:
 
     def hides(self, text: str) -> None:
         """Mask a JSON text's values from now on in what the job writes."""
+        if "opened_texts" not in vars(self):
+            self.opened_texts = []
+            opened = partial(as_secret, self.opened_texts)
+            self.hide.arguments = (*self.hide.arguments, opened)
         self.opened_texts.append(text)
         self.hide.mask = None  # it is made anew
+
+
+def as_secret(texts: list[str]) -> str:
+    """Return JSON texts as one whose values are all masked."""
+    return f'{{"secret":[{",".join(texts)}]}}'
+
+
+def opened_end(job: Any, end: dict[str, Any]) -> dict[str, Any]:
+    """Return how a job has ended that this one waited for, with the plain result.
+
+    Raises EncryptionError.
+    """
+    if (by := end.get("by")) is None:
+        return end
+    value = opened(Seal(by), RESULT, end["value"])
+    job.hides(dump(value))
+    return {**{name: end[name] for name in end if name != "by"}, "value": value}
 
 
 METHODS = (Sealing,)

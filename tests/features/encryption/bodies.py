@@ -43,7 +43,14 @@ def takes(iban: str):
     return body(current_job(), iban)
 
 
-@task(name="tests.encryption.keyed", encrypted=("iban",), keyed_hash=True,
-      lock="iban {iban}", unique=("iban",), rate="100/minute", rate_key="{iban}")
+@task(
+    name="tests.encryption.keyed",
+    encrypted=("iban",),
+    keyed_hash=True,
+    lock="iban {iban}",
+    unique=("iban",),
+    rate="100/minute",
+    rate_key="{iban}",
+)
 def keyed(iban: str):
     got.append(iban)

@@ -1,13 +1,13 @@
 """A worker opens what was encrypted, and the table has nothing of it."""
 
 import pytest
-from django.db import connection
 
 from pgjobs import chain, current_job, enqueue, enqueue_many, result
 from pgjobs.models import Job
 from pgjobs.testing import perform
 from tests.features.encryption import bodies
 from tests.features.encryption.bodies import IBAN
+from tests.features.encryption.rows import whole_database
 from tests.processes import drain
 
 pytestmark = [
@@ -20,17 +20,6 @@ pytestmark = [
 def nothing_got(monkeypatch):
     monkeypatch.setattr(bodies, "got", [])
     monkeypatch.setattr(bodies, "body", lambda *arguments: None)
-
-
-def whole_database() -> str:
-    """Return all rows of all tables as text."""
-    tables = connection.introspection.table_names()
-    texts = []
-    with connection.cursor() as cursor:
-        for table in tables:
-            cursor.execute(f'SELECT each::text FROM "{table}" AS each')
-            texts += [row for (row,) in cursor.fetchall()]
-    return "\n".join(texts)
 
 
 def test_encrypted_argument_arrives_as_itself_and_stands_in_no_table():
@@ -109,7 +98,8 @@ def test_reason_traceback_and_log_show_nothing(monkeypatch):
 
 def test_task_that_takes_an_encrypted_result_keeps_it_encrypted(monkeypatch):
     monkeypatch.setattr(bodies, "body", lambda job, iban: {"iban": iban})
-    first, last = enqueue(chain(bodies.pay.bind(IBAN), bodies.takes.bind(result["iban"])))
+    jobs = chain(bodies.pay.bind(IBAN), bodies.takes.bind(result["iban"]))
+    _, last = enqueue(jobs)
     drain()
     last.refresh_from_db()
     assert last.status == "SUCCESSFUL", last.reason

@@ -1,0 +1,68 @@
+"""What others than the worker read and store of an encrypted job."""
+
+import json
+from typing import Any
+
+from ...base.plain_json import dump, load
+from ...exceptions import EncryptionError
+from ...queue.statements import execute_on
+from ...sql import statement
+from .sealing import MARK, RESULT, open_arguments, seal_of
+
+
+def mark_of(database: str, job_id: int) -> Any:
+    """Return the mark of a job, or of that as which it goes on; None if it has none."""
+    rows = execute_on(database)(statement("encrypted_mark"), {"id": job_id})
+    text = rows[0][0] if rows else None
+    return None if text is None else json.loads(text)
+
+
+def sealed_for(database: str, job_id: int, place: str, text: str) -> str:
+    """Return what is stored of a JSON text at a place of a job.
+
+    Raises EncryptionError.
+    """
+    seal = seal_of(mark_of(database, job_id))
+    return text if seal is None else seal.whole(place, text)
+
+
+def plain_texts(args: str, kwargs: str, mark: str | None) -> tuple[str, str]:
+    """Return the arguments of a job in the clear, for another job like it.
+
+    All are JSON texts. Raises EncryptionError.
+    """
+    return (args, kwargs) if mark is None else open_arguments(args, kwargs, read(mark))
+
+
+def opened_arguments(job: Any) -> dict[str, Any]:
+    """Return the encrypted arguments of a row by name; none if no key here opens it."""
+    mark: Any = (job.keys or {}).get(MARK)
+    try:
+        seal = seal_of(mark)
+        if seal is None:
+            return {}
+        named = load(open_arguments(dump(job.args), dump(job.kwargs), mark)[1])
+    except EncryptionError:
+        return {}
+    return {name: named[name] for name in mark["names"] if name in named}
+
+
+def read(mark: str) -> Any:
+    try:
+        return json.loads(mark)
+    except (ValueError, RecursionError):
+        return mark  # which is none: see seal_of
+
+
+def own_values(database: str, ids: list[int], text: str) -> str | None:
+    """Return what is stored of a result that an operator gives to these jobs.
+
+    A JSON object by their ids, with those that are encrypted. Raises EncryptionError.
+    """
+    marks = execute_on(database)(statement("encrypted_marks"), {"ids": ids})
+    whole = (
+        f'"{id}":{seal.whole(RESULT, text)}'
+        for id, mark in marks
+        if (seal := seal_of(read(mark))) is not None
+    )
+    return f"{{{','.join(whole)}}}" if marks else None
