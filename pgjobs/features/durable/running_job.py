@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar, overload
 from ...conf import settings
 from ...tasks.arguments import Stored
 from ...tasks.registry import registry
-from ..encryption.options import marks
+from ..encryption.marking import marks
 from . import queue
 from .declare import MONTH, Answer, JobEnd
 from .links import answer_url

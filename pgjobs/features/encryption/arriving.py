@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 from django.db import DatabaseError
 
 from ...base.plain_json import dump_checked, load
-from ...conf import settings
 from ...exceptions import EncryptionError
 from ...queue.recording import Unsuccessful
-from ...queue.statements import execute_on
 from ...reports.secrets import Hiding
-from ...sql import statement
 from ...tasks.sensitive import named_arguments
 from ...worker.slots.outcomes import unsuccessful
 from .keyring import NoKey, keyring
-from .options import marks
+from .marking import store_mark
 from .sealing import (
     MARK,
     RESULT,
@@ -36,7 +33,7 @@ LATER = 10.0  # seconds until another worker may have the key
 
 def fill_in(execution: "Execution") -> Unsuccessful | None:
     """Open the arguments; return an outcome if the job cannot run here."""
-    job = execution.job
+    job, has_row = execution.job, execution.running.has_row
     try:
         found = load(job.results) if job.results is not None else {}
         mark = found.pop(OWN, None)
@@ -44,7 +41,7 @@ def fill_in(execution: "Execution") -> Unsuccessful | None:
         if mark is None and (execution.options.encrypted or ends):
             keyring().first.cipher  # noqa: B018  (raises where nothing can be stored)
             mark = {"by": Seal.new().by, "names": []}
-            if execution.running.has_row and not store_mark(execution, mark):
+            if has_row and not store_mark(job.id, job.lease_token, mark):
                 return unsuccessful(job, "RELEASE", "Another worker has the job.")
         if mark is None:
             return None
@@ -69,20 +66,6 @@ def fill_in(execution: "Execution") -> Unsuccessful | None:
 def claimed_mark(keys: dict[str, Any] | None) -> str | None:
     """Return what a claim would bring of the mark of a job with these keys."""
     return dump_checked({OWN: keys[MARK]}) if keys and MARK in keys else None
-
-
-def store_mark(execution: "Execution", mark: dict[str, Any]) -> bool:
-    """Give the mark to a job that was inserted without; return if it is ours."""
-    job = execution.job
-    parameters = {
-        "marks": dump_checked(marks(mark)),
-        "job_id": job.id,
-        "lease_token": job.lease_token,
-    }
-    ((stored,),) = execute_on(settings.DATABASE)(
-        statement("mark_encrypted"), parameters
-    )
-    return bool(stored)
 
 
 def open_ends(found: dict[str, Any]) -> set[str]:

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from ...base.mask_names import HARMLESS, MASKED, RESULT
+from ...base.mask_names import HARMLESS, RESULT
 from ...exceptions import InvalidTask
 from ...queue.new_job import NewJob
 from ...tasks.flow_control import KEYS, placeholders
 from ...tasks.option_checks import no_parameter, parameters_of
 from ...tasks.option_group import OptionGroup
 from .keyring import keyed_hash
-from .sealing import MARK, Arguments, Seal, close_arguments
+from .marking import marks
+from .sealing import Arguments, Seal, close_arguments
 
 if TYPE_CHECKING:
     from ...tasks.arguments import Signature, Stored
@@ -227,11 +228,6 @@ def encrypted_job(new_job: NewJob, closed: Arguments) -> NewJob:
     """Return the job with encrypted arguments, and the mark that says so."""
     keys = {**(new_job.keys or {}), **marks(closed.mark)}
     return new_job._replace(args=closed.args, kwargs=closed.kwargs, keys=keys)
-
-
-def marks(mark: dict[str, Any]) -> dict[str, Any]:
-    """Return what `Job.keys` says: whatever shows the job masks the arguments."""
-    return {MARK: mark, MASKED: list(mark["names"])}
 
 
 def unquote(hint: Any) -> None:

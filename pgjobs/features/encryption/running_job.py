@@ -4,6 +4,8 @@ from functools import partial
 from typing import Any
 
 from ...base.plain_json import dump
+from ...exceptions import LeaseLost
+from .marking import store_mark
 from .sealing import RESULT, Seal, opened
 
 
@@ -15,6 +17,9 @@ class Sealing:
     flowing: set[str]  # arguments whose values come of encrypted results
     opened_texts: list[str]  # JSON texts that must stand in no log
     hide: Any
+    id: int
+    lease_token: int
+    has_row: bool
 
     def sealed(self, place: str, text: str | None) -> str | None:
         """Return the JSON text that is stored of a value at a place."""
@@ -29,6 +34,16 @@ class Sealing:
         if plain is not value:
             self.hides(dump(plain))
         return plain
+
+    def begins_to_encrypt(self) -> None:
+        """Mark a job that has met an encrypted value: what it stores is one, too."""
+        if self.seal is not None:
+            return
+        seal = Seal.new()
+        mark: dict[str, Any] = {"by": seal.by, "names": []}
+        if self.has_row and not store_mark(self.id, self.lease_token, mark):
+            raise LeaseLost(self.id)
+        self.seal, self.mark, self.flowing = seal, mark, set()
 
     def hides(self, text: str) -> None:
         """Mask a JSON text's values from now on in what the job writes."""
@@ -53,6 +68,7 @@ def opened_end(job: Any, end: dict[str, Any]) -> dict[str, Any]:
     if (by := end.get("by")) is None:
         return end
     value = opened(Seal(by), RESULT, end["value"])
+    job.begins_to_encrypt()
     job.hides(dump(value))
     return {**{name: end[name] for name in end if name != "by"}, "value": value}
 

@@ -1,12 +1,15 @@
 """What others than the worker read and store of an encrypted job."""
 
 import json
+from collections.abc import Iterator
+from inspect import Parameter
 from typing import Any
 
 from ...base.plain_json import dump, load
 from ...exceptions import EncryptionError
 from ...queue.statements import execute_on
 from ...sql import statement
+from ...tasks.registry import registry
 from .sealing import MARK, RESULT, open_arguments, seal_of
 
 
@@ -66,3 +69,23 @@ def own_values(database: str, ids: list[int], text: str) -> str | None:
         if (seal := seal_of(read(mark))) is not None
     )
     return f"{{{','.join(whole)}}}" if marks else None
+
+
+def schedules_in_the_clear(schedules: Any) -> Iterator[tuple[str, str]]:
+    """Yield schedules that have a value of an encrypted argument, and its name.
+
+    A default of the code is none. Code that declares such a schedule is refused, but
+    the row may be from before.
+    """
+    for each in schedules.iterator():
+        task: Any = registry.find(each.task)
+        for name, value in each.kwargs.items() if task else ():
+            if task.options.covers(name) and value != default_of(task, name):
+                yield each.name, name
+
+
+def default_of(task: Any, name: str) -> Any:
+    parameter = task.signature.parameters.get(name)
+    if parameter is None or parameter.default is Parameter.empty:
+        return Parameter.empty
+    return parameter.hint.store(parameter.default)
