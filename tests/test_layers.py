@@ -70,6 +70,11 @@ LATE_IMPORTS = {
     ("features.importing.command", "features.importing.django_tasks_db"),
     # Of Django for PostgreSQL only, once it is known that psycopg is there.
     ("checks.databases", "django.db.backends.postgresql.psycopg_any"),
+    # An extra, which takes long to import.
+    (
+        "features.encryption.keyring",
+        "cryptography.hazmat.primitives.ciphers.aead",
+    ),
     # Another queue's package, which only its users have.
     ("features.importing.django_q2", "django_q.signing"),
 }

@@ -11,7 +11,15 @@ from django.core.checks import CheckMessage, Error, Warning, register
 
 from ...conf import problems, settings
 from ...tasks.registry import registry
-from .keyring import AESGCM, HOW, NO_HASH_KEY, NO_KEY, NO_PACKAGE, keys_of, secret_of
+from .keyring import (
+    HOW,
+    NO_HASH_KEY,
+    NO_KEY,
+    NO_PACKAGE,
+    has_package,
+    keys_of,
+    secret_of,
+)
 
 CONSEQUENCE = (
     "Enqueueing {task} raises EncryptionError, and workers of such a process put its "
@@ -47,7 +55,7 @@ def check_hash_key(given: Any) -> None:
 def check_tasks() -> Iterator[CheckMessage]:
     encrypted = [task for task in registry.tasks.values() if task.options.encrypted]
     hashed = [task for task in encrypted if task.options.keyed_hash]
-    if encrypted and AESGCM is None:
+    if encrypted and not has_package():
         yield lacking(NO_PACKAGE, encrypted[0], "pgjobs.W081")
     if encrypted and not settings.ENCRYPTION_KEYS:
         yield lacking(NO_KEY, encrypted[0], "pgjobs.W082")

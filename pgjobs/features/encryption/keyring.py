@@ -9,6 +9,7 @@ import hmac
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable
 from functools import cached_property
+from importlib.util import find_spec
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -17,11 +18,6 @@ from django.utils.module_loading import import_string
 
 from ...conf import settings
 from ...exceptions import EncryptionError
-
-try:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-except ImportError:  # the extra is not installed
-    AESGCM = None  # type: ignore[assignment, misc]
 
 BYTES = 32
 HOW = (
@@ -38,6 +34,10 @@ class NoKey(EncryptionError):
     """This process lacks the key, which another one may have."""
 
 
+def has_package() -> bool:
+    return find_spec("cryptography") is not None
+
+
 class Key:
     """One key: it encrypts and decrypts bytes."""
 
@@ -47,8 +47,11 @@ class Key:
 
     @cached_property
     def cipher(self) -> Any:
-        if AESGCM is None:
-            raise NoKey(NO_PACKAGE)
+        try:
+            # Only who encrypts needs the extra, and the time to import it.
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        except ImportError:
+            raise NoKey(NO_PACKAGE) from None
         return AESGCM(self.secret)
 
 

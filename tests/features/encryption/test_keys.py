@@ -1,5 +1,6 @@
 """Keys: what the settings take, what `check` says, and a callable that is asked."""
 
+import sys
 from base64 import urlsafe_b64encode
 
 import pytest
@@ -54,7 +55,7 @@ def test_check_is_content_with_keys():
 def test_check_warns_of_a_missing_key_and_of_a_missing_package(monkeypatch):
     with keys(hash_key=None):
         assert ids() == {"pgjobs.W082", "pgjobs.W083"}
-        monkeypatch.setattr(checks, "AESGCM", None)
+        monkeypatch.setattr(checks, "has_package", lambda: False)
         assert ids() == {"pgjobs.W081", "pgjobs.W082", "pgjobs.W083"}
 
 
@@ -111,6 +112,14 @@ def test_callable_that_fails_says_so_without_its_own_words(by_callable):
         bodies.pay.bind("iban")
     assert FIRST not in repr(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_without_the_package_nothing_is_encrypted_and_the_cure_is_named(monkeypatch):
+    package = "cryptography.hazmat.primitives.ciphers.aead"
+    monkeypatch.setitem(sys.modules, package, None)
+    wanted = r"pip install 'pgjobs\[encryption\]'"
+    with keys(SECOND), pytest.raises(NoKey, match=wanted):
+        bodies.pay.bind("iban")
 
 
 def test_key_in_use_that_is_none_raises_a_clear_error():
