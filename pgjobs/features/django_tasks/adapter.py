@@ -15,6 +15,7 @@ from asgiref.sync import sync_to_async
 
 from ... import signals
 from ...base.moments import aware
+from ...exceptions import InvalidTask
 from ...queue.new_job import NewJob
 from ...tasks.arguments import Stored
 from ...tasks.options import Options
@@ -126,6 +127,14 @@ class AdapterOptions(Options):
     """Options with the defaults of `django.tasks`, which knows no second attempt."""
 
     max_attempts: int = 1
+
+    def check(self, function: Callable) -> None:
+        if self.encrypted:
+            raise InvalidTask(
+                "encrypted is no option of a task of django.tasks, which keeps "
+                "arguments by position. Declare the task by pgjobs' @task."
+            )
+        super().check(function)
 
     def retries(self, error: BaseException) -> bool:
         # Another attempt would do again what this one has done.

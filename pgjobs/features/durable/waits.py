@@ -16,7 +16,7 @@ from ...tasks.option_checks import has_no_zone
 from ..encryption.sealing import step
 from ..steps.running_job import in_a_loop, inside
 from . import queue
-from .ways import AnswerWay, Way
+from .ways import AnswerWay, EventWay, Way
 
 CONTINUE_AS = "continue_as"  # the statement that stores a successor
 
@@ -140,6 +140,9 @@ class Waits:
     def take(self, name: str, ways: list[Way], timeout: Any) -> None:
         """Take what is there, or raise what suspends the job."""
         seconds = time_of("timeout", timeout)
+        for way in ways:
+            if isinstance(way, EventWay):
+                self.job.refuse_shown("aggregate_id", way.aggregate_id or "")
         asked = [way.as_json(self.job.hide) for way in ways]
         try:
             check_json(asked)

@@ -1,6 +1,5 @@
 """On the page of a job: that it is encrypted, and a click that opens it."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,18 +18,15 @@ from ...admin.auditing import audited
 from ...admin.details import LONGEST_LINE, LONGEST_TEXT, Lineage, Text
 from ...admin.links import page
 from ...admin.searching import may_see_arguments
-from ...base.plain_json import dump, load
 from ...exceptions import EncryptionError
 from ...models.job import Job
 from ...reports.json_text import plain
 from ...reports.texts import block, excerpt
-from ..durable.tables import Answer
-from ..steps.tables import Step
-from .sealing import MARK, RESULT, Seal, open_arguments, opened, seal_of, step
+from .kept import kept_of, text_at
+from .sealing import MARK, RESULT, open_arguments, seal_of
 from .stored import read
 
 TEMPLATE = "admin/pgjobs/job/encrypted.html"
-MOST_VALUES = 200  # steps or answers
 JOB_KEYS = (MARK,)
 
 
@@ -86,37 +82,10 @@ def texts_of(job: Any) -> Iterator[Text]:
         yield shown(gettext("Unnamed arguments"), args)
     if job.result_text is not None:
         yield shown(gettext("Result"), text_at(seal, RESULT, job.result_text))
-    steps = Step.objects.filter(job=job.pk, return_value__isnull=False)
-    answers = Answer.objects.filter(job=job.pk)
-    for name, text in named_texts(steps, "return_value"):
-        title = gettext("Step %(name)s") % {"name": excerpt(name, LONGEST_LINE)}
-        yield shown(title, step_text(seal, name, text))
-    for name, text in named_texts(answers, "value"):
-        title = gettext("Answer %(name)s") % {"name": excerpt(name, LONGEST_LINE)}
-        yield shown(title, text_at(seal, step(name), text))
-
-
-def named_texts(values: Any, column: str) -> Any:
-    text = Cast(column, TextField())
-    return values.order_by("pk").values_list("name", text)[:MOST_VALUES]
-
-
-def text_at(seal: Seal, place: str, text: str) -> str:
-    try:
-        return dump(opened(seal, place, load(text)))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, EncryptionError):
-            raise
-        return text  # what SQL has stored in the clear
-
-
-def step_text(seal: Seal, name: str, text: str) -> str:
-    """Return what a step has; one of several answers has the place of its label."""
-    value = json.loads(text_at(seal, step(name), text))
-    if isinstance(value, dict) and isinstance(value.get("label"), str):
-        inner = opened(seal, step(value["label"]), value.get("value"))
-        value = {**value, "value": inner}
-    return dump(value)
+    titles = {"step": gettext("Step %(name)s"), "answer": gettext("Answer %(name)s")}
+    for each in kept_of(job, mark):
+        name = excerpt(each.name, LONGEST_LINE)
+        yield shown(titles[each.kind] % {"name": name}, each.text)
 
 
 def shown(title: str, text: str) -> Text:

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from ...base.plain_json import dump
-from ...exceptions import LeaseLost
+from ...exceptions import InvalidStep, LeaseLost
 from .marking import store_mark
 from .sealing import RESULT, Seal, opened
 
@@ -34,6 +34,14 @@ class Sealing:
         if plain is not value:
             self.hides(dump(plain))
         return plain
+
+    def refuse_shown(self, what: str, text: str) -> None:
+        """Raise InvalidStep for a text in the clear that has such a value."""
+        if self.seal is not None and self.hide(text) != text:
+            raise InvalidStep(
+                f"{what} has the value of an encrypted argument, and stands in the "
+                "clear. Use an id, or a number."
+            )
 
     def begins_to_encrypt(self) -> None:
         """Mark a job that has met an encrypted value: what it stores is one, too."""

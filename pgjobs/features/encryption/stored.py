@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from copy import copy
 from inspect import Parameter
 from typing import Any
 
@@ -48,6 +49,28 @@ def opened_arguments(job: Any) -> dict[str, Any]:
     except EncryptionError:
         return {}
     return {name: named[name] for name in mark["names"] if name in named}
+
+
+def opened_texts(args: str, kwargs: str, keys: Any) -> tuple[str, str]:
+    """Return the JSON texts of arguments in the clear, as far as a key here opens them.
+
+    They say what to mask in other texts.
+    """
+    mark = keys.get(MARK) if isinstance(keys, dict) else None
+    try:
+        return (args, kwargs) if mark is None else open_arguments(args, kwargs, mark)
+    except EncryptionError:
+        return args, kwargs
+
+
+def with_plain_arguments(job: Any) -> Any:
+    """Return a copy of a job whose arguments are in the clear, or the job itself."""
+    if not isinstance(job.keys, dict) or MARK not in job.keys:
+        return job
+    args, kwargs = opened_texts(dump(job.args), dump(job.kwargs), job.keys)
+    plain = copy(job)
+    plain.args, plain.kwargs = load(args), load(kwargs)
+    return plain
 
 
 def read(mark: str) -> Any:

@@ -109,6 +109,7 @@ class Steps:
         if self.job.suspended is not None:
             raise self.job.suspended
         check_name(name)
+        self.job.refuse_shown("The name of a step", name)
         if not isinstance(atomic, bool):
             raise InvalidStep(
                 f"atomic of step {name!r} must be True or False, got {atomic!r}."
