@@ -1,7 +1,7 @@
 """What encryption costs: `python -m benchmarks.encryption`.
 
-The same jobs with three plain arguments, and with two of them encrypted: enqueued one by
-one, and run with one slot. Prints the processor time of this process for a job, on a
+The same jobs with three plain arguments, and with two of them encrypted: enqueued one
+by one, and run with one slot. Prints the processor time of this process for a job, on a
 PostgreSQL started for it or on that of DATABASE_URL. Exits with 1 if the encrypted job
 takes more than 1.25 times as long.
 """
