@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+# The settings of a project whose successes are deleted.
+KEEP = "benchmarks.project.settings_of_keep"
+
 
 @dataclass(frozen=True)
 class System:
@@ -60,6 +63,8 @@ def pgjobs(
     if processes > 1:
         arguments += ("--processes", str(processes))
     settings = f"runjobs {' '.join(arguments)}; signals available, logging at INFO"
+    if options.get("project") == KEEP:
+        settings += '; PGJOBS = {"KEEP": "failed"}'
     options = {"arguments": list(arguments), **options}
     return System(
         name,
@@ -148,6 +153,9 @@ SYSTEMS = [
         adapter="pgjobs_tasks",
         project="benchmarks.project.settings_of_tasks",
     ),
+    # Beside the rivals that delete what has succeeded.
+    pgjobs("pgjobs-keep-failed", 6_000, project=KEEP),
+    pgjobs("pgjobs-prefetch-keep-failed", 25_000, "--prefetch", "200", project=KEEP),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
     pgqueuer("pgqueuer", 3_500, 10),
     pgqueuer("pgqueuer-100", 18_000, 100),

@@ -17,6 +17,7 @@ ON_POSTGRESQL = [
 ]
 KEEPS_JOBS = [name for name in ON_POSTGRESQL if not name.startswith(DELETES_JOBS)]
 STRICT, PREFETCH = "pgjobs", "pgjobs-prefetch"
+DELETING = "pgjobs-prefetch-keep-failed"  # as these rivals do
 ON_DJANGO = ["django-tasks-db", "django-q2", "django-ox", "dj-queue"]
 
 
@@ -120,6 +121,16 @@ def goals_of_drains() -> list[Goal]:
             "drain, prefetch / graphile-batching",
             against("drain", prefetch, "graphile-batching"),
             1,
+        ),
+        Goal(
+            "drain, prefetch, keep failed / pgqueuer-100",
+            against("drain", DELETING, "pgqueuer-100"),
+            1.5,
+        ),
+        Goal(
+            "drain, prefetch, keep failed / graphile-batching",
+            against("drain", DELETING, "graphile-batching"),
+            0.9,
         ),
         Goal(
             "drain, prefetch, 2 workers / graphile-batching",
@@ -242,6 +253,13 @@ def goals_of_bytes() -> list[Goal]:
             "bytes of the log / best rival that keeps finished jobs",
             best_rival("log bytes/job"),
             most=0.7,
+        ),
+        Goal(
+            "bytes of the log, keep failed / best rival",
+            against(
+                "bytes", "pgjobs-keep-failed", *ON_POSTGRESQL, column="log bytes/job"
+            ),
+            most=0.6,
         ),
         Goal(
             "bytes of the table / best rival that keeps finished jobs",

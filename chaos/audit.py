@@ -61,6 +61,7 @@ COLUMNS = {
     "has_gone_on": "coalesce(job.keys ? 'continued_as', false)",
     "first_id": "(job.keys ->> 'first_id')::bigint",
     "seconds": "coalesce((job.kwargs ->> 'seconds')::float8, 0)",
+    "keep": "job.keep",
 }
 TABLES = """
 CREATE SCHEMA chaos;

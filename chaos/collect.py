@@ -18,6 +18,7 @@ from .checker.evidence import (
     TickRow,
     Version,
     WorkerRow,
+    with_ends,
 )
 from .faults import Fault
 from .journal import transactions_in
@@ -38,7 +39,7 @@ def evidence(
         return [kind(**row._asdict()) for row in audit.rows(connection, query)]
 
     return Evidence(
-        versions=rows(Version, audit.VERSIONS),
+        versions=[*with_ends(rows(Version, audit.VERSIONS))],
         transactions=transactions_in(journals),
         effects=rows(EffectRow, audit.EFFECTS),
         gifts=rows(GiftRow, audit.GIFTS),

@@ -56,6 +56,16 @@ def several(marks, random):
     return ids(enqueue_many(bound))
 
 
+@order(number=4, weight=2)
+def brief(marks, random):
+    """Enqueue jobs whose successes go, one of which another job comes after."""
+    alone, beside, before, after = marks
+    first = enqueue(tasks.brief, before, short(random))
+    last = enqueue(tasks.work.using(after=[first]), after)
+    bound = [tasks.brief.bind(mark, short(random)) for mark in (alone, beside)]
+    return ids([first, last, *enqueue_many(bound)])
+
+
 @order(weight=3)
 def atomic(marks, random):
     return ids([enqueue(tasks.settle, marks[0], short(random))])

@@ -25,6 +25,7 @@ MOST_BYTES = 50_000_000  # of JSON that a row of the database may have
 MOST_UNITS = 10**15  # a petabyte, if they are bytes
 FINISHED = ("SUCCESSFUL", "FAILED", "CANCELLED")
 MODES = ("queue", "inline", "manual")
+KEEP = ("all", "failed")
 
 
 def text(value):
@@ -130,6 +131,12 @@ def mode(value):
     return value
 
 
+def keep(value):
+    if value not in KEEP:
+        raise ValueError(f"must be 'all' or 'failed', got {value!r}.")
+    return value
+
+
 def listen(value):
     if value is True or value is False:
         return value
@@ -219,10 +226,22 @@ SETTINGS = {
         "Time in which an attempt may end after its time limit. "
         "Then its worker abandons it.",
     ),
+    "ISOLATED_JOBS_PER_CHILD": Setting(
+        1_000,
+        whole_number,
+        "Jobs of tasks with `isolated=True` that a process runs before another one "
+        "takes its place.",
+    ),
     "RETENTION": Setting(
         DEFAULT_RETENTION,
         retention,
         "How long finished jobs are kept, by status. `None` keeps them for ever.",
+    ),
+    "KEEP": Setting(
+        "all",
+        keep,
+        "Which finished jobs are kept where neither task nor job says it. With "
+        '`"failed"`, a success is deleted at once, unless something needs it.',
     ),
     "LISTEN": Setting(
         True,

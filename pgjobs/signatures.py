@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .features.encryption.options import TaskOptions as EncryptionOptions
     from .features.encryption.running_job import Sealing
     from .features.follow_ups.options import TaskOptions as FollowUpOptions
+    from .features.isolation.options import TaskOptions as TaskIsolation
+    from .features.keeping.options import JobOptions as KeepingJob
+    from .features.keeping.options import TaskOptions as KeepingTask
     from .features.schedules.options import TaskOptions as ScheduleOptions
     from .features.units.options import JobOptions as JobUnits
     from .features.units.options import TaskOptions as TaskUnits
@@ -30,7 +33,12 @@ if TYPE_CHECKING:
     from .tasks.task import Task
 
     class JobOptions(
-        OwnJobOptions, BatchOptions, FollowUpOptions, JobUnits, total=False
+        OwnJobOptions,
+        BatchOptions,
+        FollowUpOptions,
+        JobUnits,
+        KeepingJob,
+        total=False,
     ):
         """What `.using` takes."""
 
@@ -41,7 +49,9 @@ if TYPE_CHECKING:
         DurableOptions,
         EncryptionOptions,
         FollowUpOptions,
+        KeepingTask,
         ScheduleOptions,
+        TaskIsolation,
         TaskUnits,
         total=False,
     ):
@@ -162,13 +172,13 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - where it runs, and what starts first: `database`, `queue_name`, `priority`
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
-      `process_units`
+      `process_units`, `isolated`, `memory_limit`
     - what only workers can read: `encrypted`, `keyed_hash`
     - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`
     - many jobs instead of one: `write_all`
-    - what follows the end: `on_success`, `on_failure`
+    - what follows the end: `on_success`, `on_failure`, `keep`
     - tasks that wait: `waits_for`, `deadline`, `version`
     - recurring tasks: the options of `schedule`, such as `every` and `cron`
     """

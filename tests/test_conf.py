@@ -34,6 +34,7 @@ def test_everything_has_a_default_that_its_own_rule_accepts():
         "META": (),
         "MIDDLEWARE": (),
         "TRACES": "parent",
+        "KEEP": "all",
         "KEEP_LOGS": None,
         "SENSITIVE": (),
         "VERSION": "",

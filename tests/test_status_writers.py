@@ -20,6 +20,7 @@ WRITERS = {
     # The application and its operators, in Python or SQL.
     "database/functions/keys/replace_held.sql",
     "features/results/functions/renew_results.sql",
+    "features/keeping/functions/record_or_delete.sql",
     "database/functions/transitions/cancel_jobs.sql",
     "database/functions/transitions/retry_jobs.sql",
     "sql/app/fail.sql",
@@ -35,6 +36,8 @@ WRITERS = {
     "sql/upkeep/expire.sql",
     "sql/upkeep/promote.sql",
     "sql/upkeep/rescue.sql",
+    # The process of an isolated job died.
+    "features/isolation/crash.sql",
     # Tasks that wait: suspended, woken, ended, let go on by hand, or as another job.
     "features/durable/functions/continue_as.sql",
     "features/durable/functions/end_lives.sql",

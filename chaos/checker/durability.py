@@ -31,7 +31,11 @@ def lost(evidence: Evidence) -> Iterator[Violation]:
             if job_id not in evidence.by_job:
                 yield Violation(f"job {job_id} was committed and is gone", (job_id,))
     for job_id, versions in evidence.by_job.items():
-        if versions[-1].is_gone and versions[-1].actor != PRUNER:
+        last = versions[-1]
+        may_go = last.actor == PRUNER or (
+            last.is_deleted_by_worker and last.status == "SUCCESSFUL"
+        )
+        if last.is_gone and not may_go:
             yield Violation(f"job {job_id} was deleted", (job_id,))
 
 

@@ -1,7 +1,7 @@
 """What the checker judges by: versions of jobs in commit order, journals, faults."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -64,6 +64,13 @@ class Version(NamedTuple):
     has_gone_on: bool = False  # as another job, by `continue_as`
     first_id: int | None = None  # which has gone on as this one
     seconds: float = 0.0  # for which its body sleeps
+    keep: str | None = None
+
+    @property
+    def is_deleted_by_worker(self) -> bool:
+        """Whether a worker deleted it, as one whose success need not stay."""
+        by_worker = self.actor.startswith("pgjobs:loop:")
+        return self.is_gone and by_worker and self.keep == "failed"
 
     @property
     def is_gone(self) -> bool:
@@ -181,6 +188,15 @@ class Period(NamedTuple):
 
     begin: Version
     end: Version | None
+
+
+def with_ends(versions: Iterable[Version]) -> Iterator[Version]:
+    """Yield versions, with the successes that a worker deletes in place of storing."""
+    for version in versions:
+        if version.is_deleted_by_worker and version.status == "RUNNING":
+            version = version._replace(status="SUCCESSFUL", finished_at=version.at)
+            yield version._replace(operation="UPDATE", worker_id=None)
+        yield version
 
 
 @dataclass

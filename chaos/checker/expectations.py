@@ -6,6 +6,7 @@ ENDS = {
         f"project.{name}": SUCCEEDS
         for name in (
             "work",
+            "brief",
             "gives",
             "receives",
             "patient",

@@ -48,6 +48,14 @@ def work(mark: str, seconds: float = 0.0) -> dict:
     return attempt
 
 
+@task(max_crashes=1_000, keep="failed")
+def brief(mark: str, seconds: float = 0.0) -> dict:
+    """Be deleted by the worker as soon as nothing needs the row."""
+    attempt = note("ran")
+    time.sleep(seconds)
+    return attempt
+
+
 @task(max_crashes=1_000)
 def gives(mark: str, seconds: float = 0.0) -> dict:
     attempt = note("ran")

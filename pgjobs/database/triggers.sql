@@ -36,7 +36,7 @@ CREATE OR REPLACE TRIGGER pgjobs_check_job
         id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
-        meta
+        meta, keep
     ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 
@@ -113,9 +113,12 @@ CREATE OR REPLACE TRIGGER pgjobs_undone
     )
     EXECUTE FUNCTION pgjobs_undone();
 
+-- Who has looked says with the setting that nothing belongs to them but their rows.
 CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
     AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
+    FOR EACH STATEMENT
+    WHEN (current_setting('pgjobs.deletes', true) IS DISTINCT FROM 'rows')
+    EXECUTE FUNCTION pgjobs_jobs_deleted();
 
 -- TRUNCATE fires no trigger for rows.
 CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated

@@ -34,6 +34,8 @@ FEATURES: tuple[str, ...] = (
     "steps",
     "exporters",
     "http",
+    "keeping",
+    "isolation",
 )
 
 

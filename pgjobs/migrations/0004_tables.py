@@ -10,6 +10,25 @@ from pgjobs.database.install import AddMissingIndex, RunFiles
 from django.db import migrations, models
 
 
+class AddMissingField(migrations.AddField):
+    """Add a column, unless it is there: one may need it for an index before."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        connection = schema_editor.connection
+        model = to_state.apps.get_model(app_label, self.model_name)
+        table, field = model._meta.db_table, model._meta.get_field(self.name)
+        with connection.cursor() as cursor:
+            columns = connection.introspection.get_table_description(cursor, table)
+        if self.name not in {column.name for column in columns}:
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+        elif connection.features.supports_comments:
+            # With the comment AlterField would alter the type, and build the index again.
+            comment = schema_editor._alter_column_comment_sql(
+                model, field, None, field.db_comment
+            )
+            schema_editor.execute(*comment)
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -222,6 +241,7 @@ class Migration(migrations.Migration):
                 ('opened_at', models.DateTimeField(db_comment='When the job began to wait.', db_default=django.db.models.functions.datetime.Now(), verbose_name='opened at')),
                 ('ended_at', models.DateTimeField(db_comment='When the job took what it waited for, or the time was over. NULL: it waits.', null=True, verbose_name='ended at')),
                 ('event_id', models.BigIntegerField(db_comment='The event that it took. NULL: none.', null=True)),
+                ('worker_id', models.BigIntegerField(db_comment='The worker whose code asked. NULL: not known.', null=True)),
                 ('job', models.ForeignKey(db_comment='The job.', db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='waits', to='pgjobs.job')),
             ],
             options={
@@ -246,6 +266,21 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='predecessor',
             index=models.Index(models.F('batch_id'), condition=models.Q(('batch_id__isnull', False), ('gives_result', True)), name='pgjobs_predecessor_results'),
+        ),
+        # Without a default the rows that are there stay NULL: their jobs are kept.
+        AddMissingField(
+            model_name='job',
+            name='keep',
+            field=models.TextField(blank=True, db_comment="failed: its success is deleted once nothing needs it. worker: PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.", null=True, verbose_name='keep'),
+        ),
+        migrations.AlterField(
+            model_name='job',
+            name='keep',
+            field=models.TextField(blank=True, db_comment="failed: its success is deleted once nothing needs it. worker: PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.", db_default='worker', null=True, verbose_name='keep'),
+        ),
+        AddMissingIndex(
+            model_name='job',
+            index=models.Index(models.F('finished_at'), condition=models.Q(('finished_at__isnull', False), ('keep', 'failed'), ('status', 'SUCCESSFUL')), name='pgjobs_job_success'),
         ),
         RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
         RunFiles('tables/durable.sql', undone_by='tables/durable_undone.sql'),

@@ -1490,6 +1490,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_next_behind": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line ~ '^(arrived$|mutex |limit |rate )'
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line = 'arrived'
+                    OR line LIKE '% %' AND line !~ '^(lock|unserved) '
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_next_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_next_of(freed_keys jsonb[], most integer)
@@ -2596,6 +2647,73 @@ END
 $$;
 """,
     ),
+    "function pgjobs_check_options": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_options(
+    priority integer, queue_name text, run_after timestamptz
+) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    option text;
+    fault text;
+BEGIN
+    IF priority NOT BETWEEN -100 AND 100 THEN
+        option := 'priority';
+        fault := format(
+            'must be a whole number between -100 and 100, got %s', priority
+        );
+    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' OR queue_name ~ '^ | $' THEN
+        option := 'queue_name';
+        fault := format(
+            'must be 1 to 200 characters without commas or control characters, and '
+            'not begin or end with a space, got ''%s''', queue_name
+        );
+    ELSIF run_after < '1970-01-01 00:00+00' OR run_after >= '9999-01-01 00:00+00'
+    THEN
+        option := 'run_after';
+        fault := format('must lie in the years 1970 to 9998, got %s', run_after);
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '% %.', option, fault
+        USING ERRCODE = '22023', COLUMN = option,
+            HINT = 'NULL leaves it as the task declares it.';
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_options(
+    priority integer, queue_name text, run_after timestamptz, keep text
+) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    option text;
+    fault text;
+BEGIN
+    IF priority NOT BETWEEN -100 AND 100 THEN
+        option := 'priority';
+        fault := format(
+            'must be a whole number between -100 and 100, got %s', priority
+        );
+    ELSIF queue_name !~ '^[^,[:cntrl:]]{1,200}$' OR queue_name ~ '^ | $' THEN
+        option := 'queue_name';
+        fault := format(
+            'must be 1 to 200 characters without commas or control characters, and '
+            'not begin or end with a space, got ''%s''', queue_name
+        );
+    ELSIF run_after < '1970-01-01 00:00+00' OR run_after >= '9999-01-01 00:00+00'
+    THEN
+        option := 'run_after';
+        fault := format('must lie in the years 1970 to 9998, got %s', run_after);
+    ELSIF keep NOT IN ('all', 'failed') THEN
+        option := 'keep';
+        fault := format('must be ''all'' or ''failed'', got ''%s''', keep);
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '% %.', option, fault
+        USING ERRCODE = '22023', COLUMN = option,
+            HINT = 'NULL leaves it as the task declares it.';
+END
+$$;
+""",
+    ),
     "function pgjobs_enqueue": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_enqueue(
     task text, arguments jsonb DEFAULT '{}',
@@ -2670,7 +2788,7 @@ $$;
     task text, arguments jsonb DEFAULT '{}',
     priority integer DEFAULT NULL, queue_name text DEFAULT NULL,
     run_after timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
-    lock text DEFAULT NULL, meta jsonb DEFAULT NULL
+    lock text DEFAULT NULL, meta jsonb DEFAULT NULL, keep text DEFAULT NULL
 ) RETURNS TABLE (id bigint) LANGUAGE plpgsql ROWS 1
 SET search_path FROM CURRENT
 AS $$
@@ -2695,7 +2813,7 @@ BEGIN
                 END,
                 COLUMN = 'arguments', HINT = pgjobs_usage(definition.parameters);
     END IF;
-    PERFORM pgjobs_check_options(priority, queue_name, run_after),
+    PERFORM pgjobs_check_options(priority, queue_name, run_after, keep),
         pgjobs_check_meta(meta);
     -- Options with the name of a column are its value, but for those that depend on the
     -- arguments.
@@ -2707,6 +2825,7 @@ BEGIN
     job.task := definition.name;
     job.queue_name := coalesce(queue_name, job.queue_name);
     job.priority := coalesce(priority, job.priority);
+    job.keep := coalesce(keep, job.keep);
     job.run_after := run_after;
     job.expires_at := coalesce(run_after, statement_timestamp())
         + make_interval(secs => (options -> 'expires')::double precision);
@@ -2741,6 +2860,58 @@ BEGIN
         id := pgjobs_insert(job, coalesce(options ->> 'on_conflict', 'return'));
         CONTINUE WHEN id IS NULL;
         RETURN NEXT;
+    END LOOP;
+END
+$$;
+""",
+    ),
+    "function pgjobs_insert": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job (task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until)
+        SELECT task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, run_after, expires_at, keys, unique_key, unique_for, unique_until FROM (SELECT job.*) AS given
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
+    END LOOP;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_insert(job pgjobs_job, on_conflict text)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    inserted bigint;
+BEGIN
+    LOOP
+        INSERT INTO pgjobs_job (task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, keep, run_after, expires_at, keys, unique_key, unique_for, unique_until)
+        SELECT task, args, kwargs, queue_name, priority, max_attempts, max_crashes, timeout, process_units, dependencies, meta, keep, run_after, expires_at, keys, unique_key, unique_for, unique_until FROM (SELECT job.*) AS given
+        ON CONFLICT (unique_key, unique_for)
+            WHERE unique_key IS NOT NULL
+                AND pgjobs_holds_key(
+                    unique_for, unique_until, status, attempts, finished_at
+                )
+            DO NOTHING
+        RETURNING id INTO inserted;
+        IF NOT FOUND THEN
+            inserted := pgjobs_conflict(job, on_conflict);
+        END IF;
+        IF inserted IS DISTINCT FROM 0 THEN
+            RETURN inserted;
+        END IF;
     END LOOP;
 END
 $$;
@@ -2917,7 +3088,7 @@ BEGIN
             USING ERRCODE = '0A000', COLUMN = 'id',
                 HINT = 'Answer it from Python, by job.answer(...), or on its page.';
     END IF;
-    RETURN pgjobs_store_answer(id, name, pgjobs_check_answer(id, name, value), NULL, NULL);
+    RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;
 """,
@@ -2950,16 +3121,12 @@ $$;
     ),
     "function pgjobs_check_answer": (
         None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_check_answer(job bigint, answer_name text, answer jsonb)
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_answer(answer_name text, answer jsonb, schema jsonb)
 RETURNS jsonb LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 64000;  -- bytes, as of the result of a step
-    schema jsonb;
     checked record;
 BEGIN
     IF length(answer_name) BETWEEN 1 AND 200 IS NOT TRUE THEN
@@ -2976,22 +3143,6 @@ BEGIN
             pgjobs_json_size(answer, most), most
             USING ERRCODE = '22023', COLUMN = 'value';
     END IF;
-    -- Python has encrypted it for a job with the mark: its worker looks at the value.
-    IF jsonb_typeof(answer -> 'pgjobs_encrypted') = 'string' AND EXISTS (
-        SELECT FROM pgjobs_job AS each
-        WHERE each.id = pgjobs_newest(job) AND each.keys ? 'encrypted'
-    ) THEN
-        RETURN answer;
-    END IF;
-    schema := (
-        SELECT wait.asked -> 'schema' FROM pgjobs_job
-        JOIN pgjobs_wait AS wait
-            ON wait.job_id = pgjobs_job.id AND wait.life = pgjobs_job.life
-        WHERE pgjobs_job.id = pgjobs_newest(job)
-            AND wait.kind = 'answer' AND wait.ended_at IS NULL
-            AND coalesce(nullif(wait.label, ''), wait.name) = answer_name
-        LIMIT 1
-    );
     IF schema IS NULL THEN
         RETURN answer;
     END IF;
@@ -3284,32 +3435,59 @@ $$;
     "function pgjobs_end_wait": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_end_wait(
-    job pgjobs_job, wait_name text, ways jsonb, taken_label text, taken_event bigint
-) RETURNS void LANGUAGE plpgsql
+    job pgjobs_job, wait_name text, ways jsonb, taken record
+) RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    is_marked boolean;
+    number_ended bigint;
 BEGIN
-    IF coalesce(taken_label, taken_event::text) IS NOT NULL THEN
-        INSERT INTO pgjobs_wait AS wait
-            (job_id, life, name, label, kind, event, aggregate_id, deadline)
+    WITH marked AS (
+        INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
+        VALUES (
+            job.id, job.life, wait_name, taken.stored, job.attempts, clock_timestamp()
+        )
+        ON CONFLICT DO NOTHING
+        RETURNING id
+    ),
+    ended AS (
+        UPDATE pgjobs_wait
+        SET ended_at = clock_timestamp(),
+            event_id = CASE WHEN label = coalesce(taken.label, '') THEN taken.event_id END
+        WHERE job_id = job.id AND life = job.life AND name = wait_name
+            AND EXISTS (SELECT FROM marked)
+        RETURNING id
+    ),
+    noted AS (
+        DELETE FROM pgjobs_waitnote
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM pgjobs_waitnote
+            WHERE job_id = job.id AND EXISTS (SELECT FROM marked)
+            FOR UPDATE SKIP LOCKED
+        ))
+    )
+    SELECT EXISTS (SELECT FROM marked), (SELECT count(*) FROM ended)
+    INTO is_marked, number_ended;
+    IF is_marked AND number_ended < jsonb_array_length(ways)
+        AND coalesce(taken.label, taken.event_id::text) IS NOT NULL
+    THEN
+        INSERT INTO pgjobs_wait (
+            job_id, life, name, label, kind, event, aggregate_id, deadline, ended_at,
+            event_id
+        )
         SELECT job.id, job.life, wait_name, coalesce(way.label, ''), way.kind, way.event,
-            way.aggregate_id, clock_timestamp()
+            way.aggregate_id, clock_timestamp(), clock_timestamp(),
+            CASE WHEN way.label IS NOT DISTINCT FROM taken.label THEN taken.event_id END
         FROM jsonb_to_recordset(ways) AS way (
             label text, kind text, event text, aggregate_id text
         )
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (job_id, life, name, label) DO NOTHING;  -- no event is taken twice
     END IF;
-    UPDATE pgjobs_wait
-    SET ended_at = clock_timestamp(),
-        event_id = CASE WHEN label = coalesce(taken_label, '') THEN taken_event END
-    WHERE job_id = job.id AND life = job.life AND name = wait_name;
-    DELETE FROM pgjobs_waitnote
-    WHERE id = ANY (ARRAY(
-        SELECT id FROM pgjobs_waitnote WHERE job_id = job.id FOR UPDATE SKIP LOCKED
-    ));
-    IF ways @? '$[*] ? (@.kind == "jobs")' THEN
+    IF is_marked AND ways @? '$[*] ? (@.kind == "jobs")' THEN
         PERFORM pgjobs_drop_waited_links(ARRAY[job.id]);
     END IF;
+    RETURN is_marked;
 END
 $$;
 """,
@@ -3495,27 +3673,28 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_first_way(
     job pgjobs_job, wait_name text, ways jsonb,
-    OUT label text, OUT answer_id bigint, OUT event_id bigint, OUT stored jsonb
+    OUT label text, OUT answer jsonb, OUT event_id bigint, OUT stored jsonb
 ) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    SELECT way.label, there.answer_id, there.event_id,
+    SELECT way.label, there.answer || jsonb_build_object('label', way.label),
+        there.event_id,
         CASE
             WHEN way.label IS NULL THEN there.stored
             WHEN there.stored IS NOT NULL
                 THEN jsonb_build_object('label', way.label, 'value', there.stored)
         END
-    INTO label, answer_id, event_id, stored
+    INTO label, answer, event_id, stored
     FROM jsonb_to_recordset(ways) AS way (
         label text, kind text, event text, aggregate_id text, jobs jsonb
     )
     CROSS JOIN LATERAL (
-        SELECT answer.id AS answer_id, NULL::bigint AS event_id, answer.value AS stored,
-            answer.answered_at AS since
-        FROM pgjobs_answer AS answer
-        WHERE way.kind = 'answer' AND answer.job_id = job.id AND answer.life = job.life
-            AND answer.name = coalesce(way.label, wait_name)
+        SELECT to_jsonb(given) AS answer, NULL::bigint AS event_id,
+            given.value AS stored, given.answered_at AS since
+        FROM pgjobs_answer AS given
+        WHERE way.kind = 'answer' AND given.job_id = job.id AND given.life = job.life
+            AND given.name = coalesce(way.label, wait_name)
         UNION ALL
         SELECT NULL, event.id, to_jsonb(event.id), event.published_at
         FROM (
@@ -3531,7 +3710,7 @@ BEGIN
         WHERE way.kind = 'jobs' AND ends.value IS NOT NULL
     ) AS there
     ORDER BY
-        there.answer_id IS NULL AND EXISTS (
+        there.answer IS NULL AND EXISTS (
             SELECT FROM pgjobs_wait AS wait
             WHERE wait.job_id = job.id AND wait.life = job.life AND wait.name = wait_name
         ),
@@ -3650,6 +3829,21 @@ END
 $$;
 """,
     ),
+    "function pgjobs_has_code_of": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_has_code_of(worker bigint, other bigint)
+RETURNS boolean LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN worker = other OR EXISTS (
+        SELECT FROM pgjobs_worker AS this JOIN pgjobs_worker AS that USING (version)
+        WHERE this.id = worker AND that.id = other AND version <> ''
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_insert_successor": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_insert_successor(
@@ -3731,7 +3925,7 @@ BEGIN
     END IF;
     schema := (
         SELECT way -> 'asked' -> 'schema' FROM jsonb_array_elements(ways) AS way
-        WHERE way ->> 'kind' = 'answer' AND way -> 'is_plain' = 'true'
+        WHERE way ->> 'kind' = 'answer' AND way -> 'asked' -> 'is_plain' = 'true'
             AND way ->> 'label' IS NOT DISTINCT FROM answer ->> 'label'
         LIMIT 1
     );
@@ -3833,39 +4027,38 @@ $$;
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    held bigint[];
     waits_for_jobs bigint[];
     notified text;
 BEGIN
     -- The transaction that holds a row now may be ending its job, or not.
-    SELECT array_agg(id), array_agg(id) FILTER (WHERE waiting_for = 'jobs')
-    INTO held, waits_for_jobs
-    FROM (
+    WITH held AS MATERIALIZED (
         SELECT id, waiting_for FROM pgjobs_job
         -- The status is compared as in sql/worker/claim/pick.sql.
         WHERE id = ANY (ids) AND status || '' = 'WAITING'
             AND waiting_for IN ('answer', 'event', 'jobs')
         ORDER BY id
         FOR NO KEY UPDATE SKIP LOCKED
-    ) AS job;
+    ),
+    done AS (
+        UPDATE pgjobs_job SET status = 'READY', run_after = clock_timestamp()
+        WHERE id = ANY (ARRAY(SELECT id FROM held))
+        RETURNING queue_name, status
+    )
+    SELECT count(*), bool_or(status = 'WAITING') IS TRUE,
+        (SELECT array_agg(id) FROM held WHERE waiting_for = 'jobs'),
+        (
+            SELECT string_agg(pg_notify(channel, queue)::text, '') FROM (
+                SELECT DISTINCT queue_name, CASE status
+                    WHEN 'READY' THEN 'pgjobs' ELSE 'pgjobs_admission'
+                END
+                FROM done
+            ) AS queue (queue, channel)
+        )
+    INTO woken, are_keyed, waits_for_jobs, notified
+    FROM done;
     IF waits_for_jobs IS NOT NULL THEN  -- or an admission holds them up
         PERFORM pgjobs_drop_waited_links(waits_for_jobs);
     END IF;
-    WITH done AS (
-        UPDATE pgjobs_job SET status = 'READY', run_after = clock_timestamp()
-        WHERE id = ANY (held)
-        RETURNING queue_name, status
-    )
-    SELECT count(*), bool_or(status = 'WAITING') IS TRUE, (
-        SELECT string_agg(pg_notify(channel, queue)::text, '') FROM (
-            SELECT DISTINCT queue_name, CASE status
-                WHEN 'READY' THEN 'pgjobs' ELSE 'pgjobs_admission'
-            END
-            FROM done
-        ) AS queue (queue, channel)
-    )
-    INTO woken, are_keyed, notified
-    FROM done;
 END
 $$;
 """,
@@ -3982,12 +4175,13 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 10;  -- jobs that it lets go on
+    patterns CONSTANT text[] := pgjobs_patterns(event_name);
     woken integer := 0;
 BEGIN
     IF NOT EXISTS (
         SELECT FROM pgjobs_taskdefinition
         WHERE options ? 'waits_for'
-            AND options -> 'waits_for' ?| pgjobs_patterns(event_name)
+            AND options -> 'waits_for' ?| patterns
     ) THEN
         RETURN;
     END IF;
@@ -4030,7 +4224,8 @@ $$;
     "function pgjobs_open_wait": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_open_wait(
-    job bigint, of_life integer, wait_name text, ways jsonb, ends_at timestamptz
+    job bigint, of_life integer, wait_name text, ways jsonb, ends_at timestamptz,
+    worker bigint
 ) RETURNS void LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -4065,13 +4260,14 @@ BEGIN
         ));
     END IF;
     INSERT INTO pgjobs_wait
-        (job_id, life, name, label, kind, event, aggregate_id, asked, permission, deadline)
+        (job_id, life, name, label, kind, event, aggregate_id, asked, permission, deadline,
+        worker_id)
     SELECT job, of_life, wait_name, coalesce(label, ''), kind, event, aggregate_id,
         coalesce(jobs, asked),
         CASE kind
             WHEN 'answer' THEN coalesce(asked ->> 'permission', 'pgjobs.answer_job')
         END,
-        coalesce(first_deadline, ends_at)
+        coalesce(first_deadline, ends_at), worker
     FROM jsonb_to_recordset(ways) AS way (
         label text, kind text, event text, aggregate_id text, asked jsonb, jobs jsonb
     )
@@ -4106,11 +4302,16 @@ $$;
     "function pgjobs_patterns": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_patterns(name text) RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT ARRAY[name] || ARRAY(
-        SELECT left(name, place) || '*' FROM generate_series(1, length(name)) AS place
-        WHERE substr(name, place, 1) = '.'
-    )
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    parts CONSTANT text[] := string_to_array(name, '.');
+    patterns text[] := ARRAY[name];
+BEGIN
+    FOR number IN 1 .. coalesce(cardinality(parts), 0) - 1 LOOP
+        patterns := patterns || (array_to_string(parts[:number], '.') || '.*');
+    END LOOP;
+    RETURN patterns;
+END
 $$;
 """,
     ),
@@ -4134,6 +4335,62 @@ RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     FROM (
         SELECT ARRAY['rate_key', 'rate_interval', 'rate_burst', 'rate_number']
     ) AS own (rate)
+$$;
+""",
+    ),
+    "function pgjobs_resume": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_resume(of_job bigint) RETURNS text LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    most CONSTANT integer := 64000;  -- bytes, as of the result of a step
+    job pgjobs_job;
+    asks record;
+    taken record;
+BEGIN
+    SELECT * INTO job FROM pgjobs_job WHERE id = of_job;
+    SELECT min(name) AS name, jsonb_agg(jsonb_build_object(
+            'label', nullif(label, ''), 'kind', kind, 'event', event,
+            'aggregate_id', aggregate_id, 'asked', asked,
+            'jobs', CASE kind WHEN 'jobs' THEN asked END
+        )) AS ways
+    INTO asks
+    FROM (
+        SELECT * FROM pgjobs_wait
+        WHERE job_id = job.id AND life = job.life AND ended_at IS NULL
+        FOR UPDATE SKIP LOCKED
+    ) AS locked
+    HAVING min(name) = max(name)
+        AND bool_and(pgjobs_has_code_of(job.worker_id, worker_id))
+        AND count(*) = (
+            SELECT count(*) FROM pgjobs_wait
+            WHERE job_id = job.id AND life = job.life AND ended_at IS NULL
+        );
+    IF FOUND THEN
+        SELECT * INTO taken FROM pgjobs_first_way(job, asks.name, asks.ways);
+        IF taken.stored IS NOT NULL
+            AND (taken.answer IS NULL OR pgjobs_is_accepted(taken.answer, asks.ways))
+        THEN
+            PERFORM pgjobs_end_wait(job, asks.name, asks.ways, taken);
+        END IF;
+    END IF;
+    RETURN (
+        SELECT jsonb_build_object('steps', steps, 'events', events)
+        FROM (
+            SELECT coalesce(jsonb_object_agg(name, return_value::text), '{}') AS steps
+            FROM pgjobs_step WHERE job_id = job.id AND life = job.life
+            HAVING coalesce(sum(pg_column_size(return_value)), 0) <= most
+        ) AS done,
+        (
+            SELECT coalesce(jsonb_object_agg(known.id, to_jsonb(known)), '{}') AS events
+            FROM pgjobs_wait AS wait
+            JOIN pgjobs_event AS known ON known.id = wait.event_id
+            WHERE wait.job_id = job.id AND wait.life = job.life
+            HAVING coalesce(sum(pg_column_size(known.payload)), 0) <= most
+        ) AS took
+    );
+END
 $$;
 """,
     ),
@@ -4311,61 +4568,75 @@ SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    newest bigint;
+    newest bigint := job;
     its_life integer;
-    several text;  -- the name of a wait for the first of several
-    has_asked boolean;
+    asked record;  -- of the rows of the wait: those of this name, and of its other labels
 BEGIN
     LOOP
-        newest := pgjobs_newest(job);
         SELECT life INTO its_life FROM pgjobs_job
         WHERE id = newest AND finished_at IS NULL
             AND (newest <> job OR life = coalesce(of_life, life))
         FOR KEY SHARE;
         EXIT WHEN FOUND;
         IF pgjobs_newest(job) IS NOT DISTINCT FROM newest THEN
+            PERFORM pgjobs_check_answer(answer_name, answer, NULL);
             RETURN false;
         END IF;
+        newest := pgjobs_newest(job);
     END LOOP;
     job := newest;
-    several := (
-        SELECT name FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND label = answer_name
-            AND ended_at IS NULL
-        LIMIT 1
-    );
-    PERFORM FROM pgjobs_wait
-    WHERE job_id = job AND life = its_life
-        AND (name = several OR coalesce(nullif(label, ''), name) = answer_name)
-    ORDER BY id
-    FOR NO KEY UPDATE;
-    has_asked := FOUND;
-    IF several IS NOT NULL THEN
-        UPDATE pgjobs_wait SET kind = kind
-        WHERE job_id = job AND life = its_life AND name = several AND kind = 'answer';
+    SELECT count(*) > 0 AS has_asked,
+        min(name) FILTER (WHERE label <> '' AND is_named AND ended_at IS NULL) AS several,
+        coalesce(bool_or(is_named AND ended_at IS NOT NULL), false) AS is_over,
+        (array_agg(wait.asked -> 'schema') FILTER (
+            WHERE is_named AND kind = 'answer' AND ended_at IS NULL
+        ))[1] AS schema
+    INTO asked
+    FROM (
+        SELECT *, coalesce(nullif(label, ''), name) = answer_name AS is_named
+        FROM pgjobs_wait
+        WHERE job_id = job AND life = its_life AND (
+            coalesce(nullif(label, ''), name) = answer_name OR name = (
+                SELECT name FROM pgjobs_wait
+                WHERE job_id = job AND life = its_life AND label = answer_name
+                    AND ended_at IS NULL
+                LIMIT 1
+            )
+        )
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ) AS wait;
+    -- What Python has encrypted, for a job with the mark, only its worker can check.
+    answer := pgjobs_check_answer(answer_name, answer, CASE
+        WHEN jsonb_typeof(answer -> 'pgjobs_encrypted') = 'string' AND EXISTS (
+            SELECT FROM pgjobs_job WHERE id = job AND keys ? 'encrypted'
+        ) THEN NULL
+        ELSE asked.schema
+    END);
+    IF asked.is_over THEN
+        RETURN false;
     END IF;
-    IF EXISTS (
-        SELECT FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND ended_at IS NOT NULL
-            AND coalesce(nullif(label, ''), name) = answer_name
-    ) OR EXISTS (
+    IF asked.several IS NOT NULL THEN
+        UPDATE pgjobs_wait SET kind = kind
+        WHERE job_id = job AND life = its_life AND name = asked.several
+            AND kind = 'answer';
+    END IF;
+    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
+    SELECT job, its_life, answer_name, answer, answered_by
+    WHERE NOT EXISTS (
         SELECT FROM pgjobs_step
         WHERE job_id = job AND life = its_life AND name = answer_name
-    ) OR EXISTS (
+    ) AND (asked.several IS NULL OR NOT EXISTS (
         SELECT FROM pgjobs_wait AS wait
         JOIN pgjobs_answer AS other
             ON other.job_id = job AND other.life = its_life AND other.name = wait.label
-        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = several
-    ) THEN
-        RETURN false;
-    END IF;
-    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
-    VALUES (job, its_life, answer_name, answer, answered_by)
+        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = asked.several
+    ))
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF NOT has_asked OR current_setting('transaction_isolation') <> 'read committed'
+    IF NOT asked.has_asked OR current_setting('transaction_isolation') <> 'read committed'
         OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN
         PERFORM pgjobs_note_waiting(ARRAY[job]);
@@ -4409,16 +4680,13 @@ BEGIN
         END IF;
     END IF;
     SELECT * INTO taken FROM pgjobs_first_way(job, wait_name, ways);
-    IF taken.answer_id IS NOT NULL AND taken.answer_id IS DISTINCT FROM accepted THEN
-        answer := (
-            SELECT to_jsonb(each) || jsonb_build_object('label', taken.label)
-            FROM pgjobs_answer AS each WHERE each.id = taken.answer_id
-        );
-        IF NOT pgjobs_is_accepted(answer, ways) THEN
-            state := 'offered';
-            RETURN;
-        END IF;
-        answer := NULL;
+    IF taken.answer IS NOT NULL
+        AND (taken.answer -> 'id')::bigint IS DISTINCT FROM accepted
+        AND NOT pgjobs_is_accepted(taken.answer, ways)
+    THEN
+        state := 'offered';
+        answer := taken.answer;
+        RETURN;
     END IF;
     state := CASE
         WHEN taken.stored IS NOT NULL THEN 'taken'
@@ -4455,14 +4723,9 @@ BEGIN
         END IF;
     END IF;
     stored := taken.stored;
-    INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
-    VALUES (job.id, job.life, wait_name, stored, job.attempts, clock_timestamp())
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
+    IF NOT pgjobs_end_wait(job, wait_name, ways, taken) THEN
         state := 'done';
-        RETURN;
     END IF;
-    PERFORM pgjobs_end_wait(job, wait_name, ways, taken.label, taken.event_id);
 END
 $$;
 """,
@@ -4964,6 +5227,8 @@ DECLARE
             THEN 'timeout must be positive, and no more than 100 years'
         -- Addresses have no sign.
         WHEN NEW.id < 1 THEN 'id must be at least 1'
+        WHEN NEW.keep NOT IN ('all', 'failed', 'worker')
+            THEN 'keep must be all, failed or worker'
         WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
         WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
             THEN 'max_attempts and max_crashes must be at least 1'
@@ -5644,6 +5909,202 @@ BEGIN
             HINT = 'The row was written with older values, as save() of an instance '
                 'does. To run a finished job again, call job.retry() or '
                 'pgjobs_retry(id).';
+END
+$$;
+""",
+    ),
+    "function pgjobs_needed": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_needed(ids bigint[], parents bigint[])
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    needed bigint[];
+    referred bigint[];
+    tables text;
+BEGIN
+    -- To look through more of them would take longer than to store the jobs.
+    IF (
+        SELECT count(*) > 1000
+        FROM (SELECT FROM pgjobs_job WHERE line = 'unlinked' LIMIT 1001) AS named
+    ) THEN
+        RETURN ids;
+    END IF;
+    needed := ARRAY(
+        SELECT predecessor_id FROM pgjobs_predecessor WHERE predecessor_id = ANY (ids)
+        UNION ALL
+        SELECT last_job_id FROM pgjobs_schedule
+        WHERE last_job_id IS NOT NULL AND last_job_id = ANY (ids)
+        UNION ALL
+        SELECT job_id FROM pgjobs_delivery WHERE job_id = ANY (ids)
+        UNION ALL
+        SELECT after.id::bigint
+        FROM (SELECT keys FROM pgjobs_job WHERE line = 'unlinked') AS unlinked
+        CROSS JOIN LATERAL jsonb_array_elements_text(keys -> 'after') AS after (id)
+        UNION ALL
+        -- Another job has enqueued it, which may yet wait for its end. The step that has
+        -- done so may not be stored yet.
+        SELECT job.id FROM pgjobs_job AS job
+        WHERE job.id = ANY (parents)
+            AND job.meta ->> 'parent_id' ~ '^[0-9]{1,18}$'
+            AND EXISTS (
+                SELECT FROM pgjobs_job AS parent
+                WHERE parent.id = (job.meta ->> 'parent_id')::bigint
+                    AND parent.finished_at IS NULL
+                OFFSET 0
+            )
+        UNION ALL
+        -- A process waits for it: see queue/waiting.py.
+        SELECT id FROM unnest(ids) AS each (id)
+        WHERE (id % 2147483648)::oid IN (
+            SELECT objid FROM pg_catalog.pg_locks
+            WHERE locktype = 'advisory' AND classid = 1885825635 AND objsubid = 2
+        )
+    );
+    -- Tables of the project, whatever ON DELETE says.
+    SELECT string_agg(
+        CASE
+            WHEN has_table_privilege(reference.conrelid, 'SELECT') THEN format(
+                'SELECT %1$I FROM %2$s WHERE %1$I = ANY ($1)',
+                attribute.attname, reference.conrelid::regclass
+            )
+            ELSE 'SELECT unnest($1)'
+        END,
+        ' UNION ALL '
+    )
+    INTO tables
+    FROM pg_catalog.pg_trigger AS made
+    JOIN pg_catalog.pg_constraint AS reference ON reference.oid = made.tgconstraint
+    JOIN pg_catalog.pg_attribute AS attribute
+        ON attribute.attrelid = reference.conrelid
+        AND attribute.attnum = reference.conkey[1]
+    WHERE made.tgrelid = 'pgjobs_job'::regclass AND made.tgisinternal
+        AND made.tgtype & 8 <> 0;  -- it fires for DELETE
+    IF tables IS NOT NULL THEN
+        EXECUTE format('SELECT ARRAY(%s)', tables) INTO referred USING ids;
+    END IF;
+    RETURN needed || referred;
+END
+$$;
+""",
+    ),
+    "function pgjobs_record_or_delete": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_record_or_delete(
+    worker bigint, named text, ids bigint[], lease_tokens bigint[],
+    return_values text[], deletable bigint[],
+    OUT tokens bigint[], OUT has_keys boolean
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    held bigint[];
+    places tid[];
+    parents bigint[];
+    needed bigint[];
+    low bigint;
+    high bigint;
+    may_be_needed boolean;
+    have_rows boolean;
+    said text;
+    number bigint;
+BEGIN
+    tokens := '{}';
+    has_keys := false;
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        SELECT array_agg(id), array_agg(ctid), coalesce(array_agg(lease_token), '{}'),
+            array_agg(id) FILTER (WHERE has_parent), min(id), max(id)
+        INTO held, places, tokens, parents, low, high
+        FROM (
+            SELECT id, ctid, lease_token, meta ? 'parent_id' AS has_parent
+            FROM pgjobs_job
+            WHERE id = ANY (deletable)
+                AND worker_id = worker
+                AND num_nonnulls(keys, dependencies, batch_id, unique_until) = 0
+                AND NOT awaited
+            FOR UPDATE SKIP LOCKED
+        ) AS free;
+        -- Ids and tokens are sorted, and mostly it locks all. To look for each token among
+        -- all of them would take longer than the rest.
+        IF tokens <> lease_tokens AND tokens <> '{}' THEN
+            SELECT array_agg(id), array_agg(place), coalesce(array_agg(token), '{}')
+            INTO held, places, tokens
+            FROM unnest(held, places, tokens) AS each (id, place, token)
+            WHERE token = ANY (lease_tokens);
+        END IF;
+    END IF;
+    IF tokens <> '{}' THEN
+        SELECT
+            -- Jobs that name others in `after`, which no admission has seen.
+            EXISTS (SELECT FROM pgjobs_job WHERE line = 'unlinked')
+            OR EXISTS (
+                SELECT FROM pgjobs_predecessor WHERE predecessor_id BETWEEN low AND high
+            )
+            OR EXISTS (
+                SELECT FROM pgjobs_schedule
+                WHERE last_job_id IS NOT NULL AND last_job_id BETWEEN low AND high
+            )
+            OR EXISTS (SELECT FROM pgjobs_delivery WHERE job_id BETWEEN low AND high)
+            -- The constraint of a table of the project has a trigger here.
+            OR EXISTS (
+                SELECT FROM pg_catalog.pg_trigger
+                WHERE tgrelid = 'pgjobs_job'::regclass AND tgisinternal
+            ),
+            EXISTS (SELECT FROM pgjobs_attempt WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_progress WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_step WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_wait WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_answer WHERE job_id BETWEEN low AND high)
+            OR EXISTS (SELECT FROM pgjobs_tick WHERE job_id BETWEEN low AND high)
+        INTO may_be_needed, have_rows;
+        -- A process that waits for a job has this lock, too ("pgja" in ASCII): see
+        -- queue/waiting.py. What is locked and at once unlocked was only asked for.
+        IF pg_try_advisory_lock(1885825633, 0) THEN
+            may_be_needed := NOT pg_advisory_unlock(1885825633, 0) OR may_be_needed;
+        ELSE
+            may_be_needed := true;
+        END IF;
+        IF may_be_needed OR parents IS NOT NULL THEN
+            needed := pgjobs_needed(held, parents);
+            SELECT array_agg(place), coalesce(array_agg(token), '{}')
+            INTO places, tokens
+            FROM unnest(held, places, tokens) AS each (id, place, token)
+            WHERE NOT id = ANY (needed);
+        END IF;
+    END IF;
+    IF tokens <> '{}' THEN
+        IF NOT have_rows THEN  -- so triggers.sql need not look for them
+            said := set_config('pgjobs.deletes', 'rows', true);
+        END IF;
+        DELETE FROM pgjobs_job WHERE ctid = ANY (places);
+        GET DIAGNOSTICS number = ROW_COUNT;
+        said := set_config('pgjobs.deletes', '', true);
+        IF number <> cardinality(tokens) THEN
+            RAISE 'A trigger of the project keeps rows of pgjobs_job.';
+        END IF;
+    END IF;
+    -- The rest is stored as in sql/worker/record/success.sql.
+    IF cardinality(tokens) < cardinality(ids) THEN
+        WITH recorded AS (
+            UPDATE pgjobs_job
+            SET status = 'SUCCESSFUL',
+                finished_at = clock_timestamp(),
+                return_value = return_values[
+                    array_position(lease_tokens, lease_token)
+                ]::jsonb,
+                reason = '',
+                line = CASE WHEN pgjobs_ends_for_others(keys) THEN 'recorded' END,
+                worker_id = NULL,
+                worker_name = named,
+                -- What the setting of the worker said.
+                keep = CASE WHEN id = ANY (deletable) THEN 'failed' ELSE keep END
+            WHERE worker_id = worker
+                AND id = ANY (ids)
+                AND lease_token = ANY (lease_tokens)
+            RETURNING lease_token, line
+        )
+        SELECT tokens || coalesce(array_agg(lease_token), '{}'),
+            coalesce(bool_or(line IS NOT NULL), false)
+        INTO tokens, has_keys
+        FROM recorded;
+    END IF;
 END
 $$;
 """,
@@ -7130,6 +7591,26 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_check_job": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT OR UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta
+    ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT OR UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta, keep
+    ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+    ),
     "trigger pgjobs_note_started": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_note_started
@@ -7161,6 +7642,18 @@ $$;
         )
     )
     EXECUTE FUNCTION pgjobs_undone();
+""",
+    ),
+    "trigger pgjobs_jobs_deleted": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_deleted();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_deleted
+    AFTER DELETE ON pgjobs_job REFERENCING OLD TABLE AS deleted
+    FOR EACH STATEMENT
+    WHEN (current_setting('pgjobs.deletes', true) IS DISTINCT FROM 'rows')
+    EXECUTE FUNCTION pgjobs_jobs_deleted();
 """,
     ),
     "trigger pgjobs_jobs_truncated": (
@@ -7539,7 +8032,6 @@ $$;
 CALLS = [
     "pgjobs_admit",
     "pgjobs_cancel_jobs",
-    "pgjobs_check_answer",
     "pgjobs_checked_object",
     "pgjobs_circle_with",
     "pgjobs_continue_as",
@@ -7562,9 +8054,11 @@ CALLS = [
     "pgjobs_publish",
     "pgjobs_put_back_since",
     "pgjobs_rate_aside",
+    "pgjobs_record_or_delete",
     "pgjobs_refuse",
     "pgjobs_replace_held",
     "pgjobs_results_of",
+    "pgjobs_resume",
     "pgjobs_retry_jobs",
     "pgjobs_retry_keeping",
     "pgjobs_room",

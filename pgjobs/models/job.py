@@ -137,6 +137,14 @@ class Job(JobMethods, JobColumns, Returning[Value]):
                 condition=Q(finished_at__isnull=False),
                 name="pgjobs_job_finished",
             ),
+            # Only successes pay for it that were to be deleted, and were needed.
+            models.Index(
+                "finished_at",
+                condition=Q(
+                    status="SUCCESSFUL", keep="failed", finished_at__isnull=False
+                ),
+                name="pgjobs_job_success",
+            ),
             # Only failed jobs pay for it.
             models.Index(
                 "error_group",
@@ -247,7 +255,8 @@ class Job(JobMethods, JobColumns, Returning[Value]):
         """Wait for the end of the job and return its result.
 
         `timeout`: seconds or a timedelta. None waits for ever. Raises JobFailed,
-        JobCancelled or TimeoutError. Inside a transaction only a job that has ended has
+        JobCancelled or TimeoutError, and ResultGone if the job has ended and its row
+        is deleted (`keep="failed"`). Inside a transaction only a job that has ended has
         a result: for any other one RuntimeError is raised.
         """
         return waiting.wait(self, timeout)

@@ -288,6 +288,15 @@ class JobColumns(Table):
         db_comment="The worker that runs it, whose row may be gone. NULL: it is not "
         "RUNNING.",
     )
+    # See features/keeping. A row that SQL inserts has the default.
+    keep = models.TextField(  # noqa: DJ001
+        _("keep"),
+        null=True,
+        blank=True,
+        db_default="worker",
+        db_comment="failed: its success is deleted once nothing needs it. worker: "
+        "PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.",
+    )
 
     class Meta:
         abstract = True

@@ -59,8 +59,11 @@ class ClaimedJob(NamedTuple):
     # Seconds from when it could run to the begin of the claim. None: unknown, as for a
     # job that was put back without a delay.
     waited: float | None = None
+    keep: str | None = None  # see `Job.keep`
     # How jobs ended whose results it gets as arguments: JSON text of a feature.
     results: str | None = None
+    # What a job that goes on has done before: JSON text of a feature.
+    resumed: str | None = None
 
     @property
     def is_last_chance(self) -> bool:

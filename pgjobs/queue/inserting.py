@@ -30,6 +30,7 @@ from .new_job import (
     parameters_of_one,
 )
 from .observing import observe_insert, observers
+from .recording import deleting
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
@@ -121,6 +122,10 @@ def insert_here(
 ) -> "list[Job | None]":
     try:
         insert = insert_without_notify if omits_notify() else insert_rows
+        if settings.KEEP != "all":  # as NULL says
+            new_jobs = deleting().with_keep(new_jobs)
+        if [new_job for new_job in new_jobs if new_job.holds]:
+            insert = partial(deleting().insert_holding, insert)
         jobs, new = insert(model, database, with_meta(new_jobs))
     except SynchronousOnlyOperation as error:
         raise SynchronousOnlyOperation(IN_ASYNC_CODE) from error
@@ -291,6 +296,8 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
 
     Returns the id of each, or None if another job holds its key.
     """
+    if settings.KEEP != "all":
+        new_jobs = deleting().with_keep(new_jobs)
     if not any(new_job.unique_key for new_job in new_jobs):
         rows = execute(statement("enqueue"), parameters_of(new_jobs))
         return sorted(row[0] for row in rows)  # in the order given

@@ -28,6 +28,7 @@ class NewJob(NamedTuple):
     dependencies: str | None = None
     # What it takes along from where it is enqueued: JSON text. See meta.py.
     meta: str | None = None
+    keep: str | None = None  # all or failed; None leaves it to the setting
     unique_key: str | None = None
     unique_for: str | None = None
     # A moment, or seconds from the insertion.
@@ -39,6 +40,8 @@ class NewJob(NamedTuple):
     unique_period: float | None = None  # seconds, with unique_for="period"
     # What happens if another job holds its unique key.
     on_conflict: str = "return"
+    # The ids of predecessors whose rows may be deleted before this is committed.
+    holds: tuple[int, ...] = ()
     # See `Job.keys`: its lock, limit and rate, its predecessors and its batch.
     keys: dict[str, Any] | None = None
 

@@ -168,6 +168,13 @@ def recorded_before(execute: Execute, outcomes: Sequence[Outcome]) -> list[Recor
     return [Recorded._make(row) for row in rows]
 
 
+@cache
+def deleting() -> Any:
+    """Return the module of the feature that deletes successes unless needed."""
+    (module,) = modules("successes")
+    return module
+
+
 def orphans(
     execute: Execute, worker_id: int, lease_tokens: Iterable[int]
 ) -> list[Unsuccessful]:

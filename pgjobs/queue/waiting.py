@@ -17,12 +17,14 @@ from ..base.database_choice import database_to_change
 from ..conf import FINISHED, settings
 from ..exceptions import JobCancelled, JobFailed, non_negative_seconds
 from ..features import modules
+from .recording import deleting
 from .statements import Execute, execute_on
 
 if TYPE_CHECKING:
     from ..models.job import Job
 
 NO_WORKER = "Does a worker run that serves its queue (manage.py runjobs)?"
+KEPT = (None, "all")  # values of `Job.keep` with which a success stays
 HELD_SECONDS = 0.1  # until the next look at a row that another transaction holds
 
 # Reads the job and asks for a notification. It does not wait for a row that another
@@ -39,13 +41,13 @@ WITH asked AS (
     RETURNING id
 )
 SELECT id, status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked),
-    coalesce(keys ? 'continued_as', false), keys -> 'encrypted'
+    coalesce(keys ? 'continued_as', false), keep, keys -> 'encrypted'
 FROM pgjobs_job WHERE id = %(id)s
 """
 
 SEE = """
 SELECT id, status, return_value::text, reason, false,
-    coalesce(keys ? 'continued_as', false), keys -> 'encrypted'
+    coalesce(keys ? 'continued_as', false), keep, keys -> 'encrypted'
 FROM pgjobs_job WHERE id = %(id)s
 """
 
@@ -59,6 +61,7 @@ class State(NamedTuple):
     reason: str
     will_notify: bool
     goes_on: bool = False  # as another job
+    keep: str | None = None
     encrypted: Any = None  # the mark of a feature's encryption
 
 
@@ -69,7 +72,11 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
     seconds = None if timeout is None else non_negative_seconds("timeout", timeout)
     deadline = math.inf if seconds is None else monotonic() + seconds
     with listening(database_of(job), job.pk) as connection:
-        state = look(connection, job.pk)
+        state = look(connection, job, job.pk)
+        if state.status not in FINISHED and state.keep not in KEPT:
+            for feature in modules("successes"):
+                feature.mark(connection, state.id)
+            state = look(connection, job, state.id)
         while state.status not in FINISHED:
             remaining = deadline - monotonic()
             if remaining <= 0:
@@ -80,7 +87,7 @@ def wait(job: "Job", timeout: float | timedelta | None) -> Any:
                 )
             longest = settings.POLL_INTERVAL if state.will_notify else HELD_SECONDS
             doze(connection, state.id, min(longest, remaining))
-            state = look(connection, state.id)
+            state = look(connection, job, state.id)
     return result_of(job, state)
 
 
@@ -102,6 +109,8 @@ def ended_in_transaction(job: "Job") -> State | None:
     if not connections[database].in_atomic_block:
         return None
     state = state_of(execute_on(database), SEE, job.pk)
+    if state is None and vars(job).get("keep") not in KEPT:
+        raise deleting().result_gone(job.pk, job.task)
     if state is None or state.status not in FINISHED:
         raise RuntimeError(
             f"Waiting for job {job.pk} inside a transaction could last for ever: "
@@ -127,11 +136,13 @@ def listening(alias: str, id: int) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def look(connection: psycopg.Connection, id: int) -> State:
+def look(connection: psycopg.Connection, job: "Job", id: int) -> State:
     def execute(query: str, parameters: dict) -> list[tuple]:
         return connection.execute(query, parameters).fetchall()
 
     state = state_of(execute, LOOK, id)
+    if state is None and vars(job).get("keep") not in KEPT:
+        raise deleting().result_gone(id, job.task)
     if state is None:
         raise JobFailed(
             f"Job {id} does not exist (any more): it was deleted, or the transaction "

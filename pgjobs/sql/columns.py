@@ -37,6 +37,7 @@ COLUMNS = (
     Column("process_units", "bigint", subscribed=True),
     Column("dependencies", "jsonb"),
     Column("meta", "text", once=True, cast="::jsonb"),
+    Column("keep", "text"),
 )
 # The columns whose values the statements compute.
 COMPUTED = ("run_after", "expires_at", "keys")

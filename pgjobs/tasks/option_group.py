@@ -23,6 +23,11 @@ class OptionGroup:
     def __post_init__(self) -> None:
         """Raise InvalidTask for values that cannot be."""
 
+    @property
+    def execution(self) -> "Callable[..., Any] | None":
+        """Return the class of the executions of its jobs, if it has one of its own."""
+        return None
+
     def check(self, function: Callable) -> None:
         """Raise InvalidTask for names that are no parameters of the function."""
 

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from time import monotonic, time
 from typing import TypeVar
 
+from ..features import modules
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
 
-T = TypeVar("T", Success, Unsuccessful)
+T = TypeVar("T", Success, Completed, Unsuccessful)
 
 MOST_KEPT = 100  # outcomes that a worker keeps beside its slots
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
@@ -22,6 +23,11 @@ class InFlight:
         self.claimed_at: dict[int, float] = {}  # monotonic times
         self.ended_at: dict[int, float] = {}
         self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
+        # The tokens of jobs whose successes a feature deletes unless needed, and of
+        # those that a statement may have deleted whose answer was lost.
+        self.deletable: set[int] = set()
+        self.in_doubt: set[int] = set()
+        self.kinds = {kind for each in modules("successes") for kind in each.kinds()}
         self.unrecorded: list[Outcome] = []
         # The tokens of outcomes that cannot be stored now: another transaction holds
         # the row of their job, or the statement fails on them.
@@ -51,6 +57,8 @@ class InFlight:
             self.claimed_at[job.lease_token] = now
             if job.is_keyed:
                 self.keyed.add(job.lease_token)
+            if job.keep in self.kinds:
+                self.deletable.add(job.lease_token)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
@@ -104,12 +112,6 @@ class InFlight:
         """Return the outcomes of one kind that can be stored now."""
         return [outcome for outcome in self.recordable if isinstance(outcome, kind)]
 
-    @property
-    def completed(self) -> list[Completed]:
-        return [
-            outcome for outcome in self.unrecorded if isinstance(outcome, Completed)
-        ]
-
     def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether other jobs may wait for the end of one of these jobs."""
         return bool(self.keyed) and any(
@@ -143,7 +145,10 @@ class InFlight:
             if job is not None:
                 seconds = ended_at - self.claimed_at.pop(token)
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
-        for tokens in (self.keyed, self.locked, self.failing, self.failed_over):
+        for tokens in (
+            *(self.keyed, self.deletable, self.in_doubt),
+            *(self.locked, self.failing, self.failed_over),
+        ):
             if tokens:  # in most passes all are empty
                 tokens.difference_update(outcome.lease_token for outcome in outcomes)
         self.unrecorded = [

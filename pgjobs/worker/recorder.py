@@ -89,7 +89,7 @@ class Recorder:
         if self.executor.reporting:
             self.store_reports(now)
         if self.in_flight.unrecorded:
-            if completed := self.in_flight.completed:
+            if completed := self.in_flight.recordable_as(Completed):
                 self.close_completed(completed)
             if unsuccessful := self.in_flight.recordable_as(Unsuccessful):
                 waits = ["waiting_for" in (each.stores or ()) for each in unsuccessful]
@@ -131,6 +131,8 @@ class Recorder:
         return recording.record(execute, self.worker_id, name, outcomes)
 
     def record_these_successes(self, successes: Sequence[Success]) -> list[Recorded]:
+        if self.in_flight.deletable:
+            return recording.deleting().record(self, successes)
         execute, name = self.connection.execute, self.options.name
         return recording.record_successes(execute, self.worker_id, name, successes)
 
@@ -265,7 +267,10 @@ class Recorder:
         Returns None if the worker cannot ask at present.
         """
         try:
-            return dict(recording.recorded_before(self.connection.execute, outcomes))
+            before = dict(recording.recorded_before(self.connection.execute, outcomes))
+            if self.in_flight.in_doubt:
+                before |= recording.deleting().deleted_before(self, outcomes)
+            return before
         except psycopg.Error as error:
             if is_lost(error):
                 raise

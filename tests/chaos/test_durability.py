@@ -2,7 +2,8 @@
 
 import pytest
 
-from chaos.checker.evidence import EffectRow
+from chaos.checker.durability import lost
+from chaos.checker.evidence import EffectRow, Evidence, with_ends
 from chaos.journal import ACKNOWLEDGED, IN_DOUBT, ROLLED_BACK, Transaction
 from tests.chaos.histories import FIRST, OPERATOR, broken, effects_of, ran_once
 
@@ -92,3 +93,19 @@ def test_body_that_ran_without_a_claim_is_noticed(story):
     ran_once(story)
     effects = [*effects_of(story.versions), EffectRow(1, 1, 2, "ran")]
     assert broken(story.evidence(effects=effects)) == {"run without a claim"}
+
+
+def test_success_that_a_worker_deletes_is_no_loss(story):
+    story.enqueue(1, keep="failed")
+    story.claim(1)
+    story.write(1, FIRST, operation="DELETE")
+    versions = [*with_ends(story.versions)]
+    assert [version.status for version in versions[-2:]] == ["SUCCESSFUL"] * 2
+    assert not [*lost(Evidence(versions))]
+    assert [*lost(Evidence(story.versions))], "it had not succeeded"
+
+
+def test_such_a_job_that_somebody_else_deletes_is_lost(story):
+    story.enqueue(1, keep="failed")
+    story.write(1, OPERATOR, operation="DELETE")
+    assert [*lost(Evidence([*with_ends(story.versions)]))]

@@ -23,6 +23,8 @@ from pgjobs.features.desk.counting import Counted
 from pgjobs.features.durable import queue as durable
 from pgjobs.features.events import prunejobs
 from pgjobs.features.events import queue as events
+from pgjobs.features.keeping.chore import prune_successes
+from pgjobs.features.keeping.successes import Client
 from pgjobs.management.prunejobs import count_kept
 from pgjobs.models import (
     Event,
@@ -35,6 +37,7 @@ from pgjobs.models import (
     Subscription,
 )
 from pgjobs.queue import (
+    claiming,
     recording,
     upkeep,
 )
@@ -44,7 +47,7 @@ from pgjobs.queue.statements import array
 from pgjobs.sql import statement
 from pgjobs.worker.upkeep import pruning
 from tests import harness
-from tests.actors import Hand, admit, execute, hours, job_that_is, survey
+from tests.actors import Hand, OneByOne, admit, execute, hours, job_that_is, survey
 from tests.features.roles.test_sql_roles import GRANTS
 from tests.features.test_isolation import NAMES
 from tests.processes import STATEMENTS
@@ -61,7 +64,7 @@ WAYS = [
     {"kind": "answer", "label": "yes", "asked": {"schema": {}, "permission": None}},
     {"kind": "event", "label": "no", "event": "order.*", "aggregate_id": None},
 ]
-# What a task that waits does besides; see `Suspended`.
+# What a task that waits does besides, see `Suspended`; and how an isolated one crashes.
 SUSPENDED: dict[str, dict[str, Any]] = {
     "SLEEP": {"statement": "suspend", "stores": {"name": "nap", "seconds": 60}},
     "WAIT": {
@@ -73,6 +76,7 @@ SUSPENDED: dict[str, dict[str, Any]] = {
             "ways": WAYS,
         },
     },
+    "CRASH": {"statement": "crash", "stores": None},
     "GO_ON": {
         "statement": "continue_as",
         "stores": {"args": "[]", "kwargs": "{}", "keys": {}},
@@ -385,6 +389,11 @@ class Working:
             lambda: upkeep.candidates(execute, "rescue", batch, worker_id=self.hand.id),
         )
         self.do("candidates", lambda: upkeep.candidates(execute, "ends", batch))
+        seen = OLDEST._asdict()
+        self.do(
+            "candidates",
+            lambda: upkeep.candidates(execute, "pruning_successes", batch, **seen),
+        )
         old = {"status": "FAILED", "age": 60.0, **OLDEST._asdict()}
         self.do(
             "candidates", lambda: upkeep.candidates(execute, "pruning", batch, **old)
@@ -412,6 +421,7 @@ class Working:
             "add_figures": lambda: desk.add_figures(execute, counted()),
             "prune_figures": lambda: desk.prune_figures(execute, 60.0, 60.0),
             "prune_audit": lambda: pruning.prune_audit(execute),
+            "prune_successes": lambda: prune_successes(execute, OLDEST, upkeep.ALL_DUE),
         }
         for name, chore in chores.items():
             self.do(name, chore)
@@ -518,12 +528,23 @@ class Working:
 
     def record(self, claimed: list) -> None:
         """Let the jobs end in all ways, one after the other."""
-        ends = ("SUCCESS", "FAIL", "RETRY", "SNOOZE", "RELEASE", "CANCEL", "LOST")
+        ends = (
+            "SUCCESS",
+            "DELETE",
+            "FAIL",
+            "RETRY",
+            "SNOOZE",
+            "RELEASE",
+            "CANCEL",
+            "LOST",
+        )
         verdicts = (*SUSPENDED, *ends)
         for number, job in enumerate(claimed):
             verdict = verdicts[number % len(verdicts)]
             if verdict == "SUCCESS":
                 self.do(verdict, lambda job=job: self.succeed(job))
+            elif verdict == "DELETE":
+                self.do(verdict, lambda job=job: self.delete(job))
             elif verdict in SUSPENDED:
                 how = SUSPENDED[verdict]
                 self.do(
@@ -541,6 +562,18 @@ class Working:
         success = recording.Success(job.id, job.lease_token, None)
         recording.record_successes(execute, self.hand.id, "working", [success])
         self.hand.succeed(job)
+
+    def delete(self, job) -> None:
+        """Record a success whose row may go, without a claim and with one."""
+        success = recording.Success(job.id, job.lease_token, None)
+        client = Client(OneByOne(execute), [success])
+        execute(
+            statement("rows_of_successes"),
+            {"ids": array([job.id]), "return_values": [None], "worker_name": "hand"},
+        )
+        recording.record_successes(client.execute, self.hand.id, "hand", [success])
+        claiming.record_and_claim(client, self.hand.id, successes=[success])
+        execute(statement("gone"), {"ids": array([job.id])})
 
     def rescue(self) -> None:
         """Let a worker rescue the jobs of another, and jobs whose worker has no row."""

@@ -44,6 +44,8 @@ INDEXES = {
     "pgjobs_job_first": "(((keys -> 'first_id')), id) WHERE (keys ? 'first_id')",
     "pgjobs_job_unique": "(unique_key, unique_for) WHERE ((unique_key IS NOT NULL) AND"
     " pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at))",
+    "pgjobs_job_success": "(finished_at) WHERE (finished_at IS NOT NULL"
+    " AND (keep = 'failed') AND (status = 'SUCCESSFUL'))",
     "pgjobs_job_finished": "(status, finished_at) WHERE finished_at IS NOT NULL",
     "pgjobs_job_ends": "(((keys -> 'ends_at'))) WHERE ((keys ? 'deadline') AND"
     " (finished_at IS NULL) AND ((keys ? 'ends_at') OR ((status <> 'SCHEDULED') AND"

@@ -450,6 +450,8 @@ def test_sql_needs_only_the_task(listener):
     row, usual = insert(), fields_of(noop.enqueue())
     for name in ("id", "turn", "enqueued_at"):
         assert row.pop(name) <= usual.pop(name)
+    # SQL leaves it to the setting of the worker.
+    assert (row.pop("keep"), usual.pop("keep")) == ("worker", None)
     assert row == usual
     assert listener.heard() == [("pgjobs", "default"), ("pgjobs", "default")]
 

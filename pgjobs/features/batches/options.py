@@ -49,6 +49,10 @@ class Predecessors(OptionGroup):
         if self.batch is not None:
             check_batch(self.batch)
 
+    def fixed_columns(self) -> dict[str, Any]:
+        own = {"holds": tuple(each.pk for each in self.after if may_go(each))}
+        return super().fixed_columns() | own
+
     def fixed_keys(self) -> dict[str, Any]:
         own = keys_of(self.after, NEEDS[self.after_failure], self.batch)
         return super().fixed_keys() | own
@@ -56,6 +60,11 @@ class Predecessors(OptionGroup):
     def rows(self) -> "tuple[Job | Batch, ...]":
         batch = () if self.batch is None else (self.batch,)
         return (*super().rows(), *self.after, *batch)
+
+
+def may_go(waited: "Job | Batch") -> bool:
+    """Whether a worker may delete the row once the job has succeeded."""
+    return isinstance(waited, tables.Job) and waited.keep not in (None, "all")
 
 
 def keys_of(

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
-from typing import Any
+from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
 
@@ -127,6 +127,15 @@ class AdapterOptions(Options):
     """Options with the defaults of `django.tasks`, which knows no second attempt."""
 
     max_attempts: int = 1
+    keep: Literal["all"] = "all"  # whoever has the id of a result reads it from the row
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep != "all":
+            raise InvalidTask(
+                "keep must be 'all' for tasks of django.tasks, whose results are read "
+                f"from the rows of jobs, got {self.keep!r}."
+            )
 
     def check(self, function: Callable) -> None:
         if self.encrypted:

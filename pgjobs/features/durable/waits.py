@@ -50,6 +50,8 @@ class Waits:
     def refuse_asked(self, name: str, ways: list[Way]) -> None:
         """Refuse what an earlier wait has asked: its answer would be taken again."""
         for way in ways:
+            if isinstance(way, EventWay):
+                self.job.refuse_shown("aggregate_id", way.aggregate_id or "")
             answer = way.label or name
             if way.kind == "answer" and self.asked.setdefault(answer, name) != name:
                 raise InvalidStep(
@@ -140,9 +142,6 @@ class Waits:
     def take(self, name: str, ways: list[Way], timeout: Any) -> None:
         """Take what is there, or raise what suspends the job."""
         seconds = time_of("timeout", timeout)
-        for way in ways:
-            if isinstance(way, EventWay):
-                self.job.refuse_shown("aggregate_id", way.aggregate_id or "")
         asked = [way.as_json(self.job.hide) for way in ways]
         try:
             check_json(asked)

@@ -56,10 +56,11 @@ def fill_in(execution: "Execution") -> Unsuccessful | None:
     running = execution.running
     running.seal = seal_of(mark)
     running.mark, running.flowing = mark, ends
-    execution.job = job._replace(
-        args=args, kwargs=kwargs, results=dump_checked(found) if found else None
-    )
-    hide(execution)
+    # Masks alone need no more: `hide` knows them.
+    is_waited_for = any("of" in entry for entry in found.values())
+    results = dump_checked(found) if is_waited_for else None
+    execution.job = job._replace(args=args, kwargs=kwargs, results=results)
+    hide(execution, found)
     return None
 
 
@@ -93,11 +94,11 @@ def part_of(value: Any, path: Iterable[Any], status: str) -> tuple[Any, bool]:
     return value, False
 
 
-def hide(execution: "Execution") -> None:
-    """Mask in texts what is encrypted: the arguments, and what the job opens."""
+def hide(execution: "Execution", masked: Iterable[str]) -> None:
+    """Mask in texts what is encrypted, and what is masked otherwise."""
     job, running = execution.job, execution.running
     execution.hide = running.hide = Hiding(
-        (*execution.options.sensitive, *running.mark["names"]),
+        (*execution.options.sensitive, *running.mark["names"], *masked),
         job.kwargs,
         partial(named_arguments, job.task, job.args),
         job.meta,

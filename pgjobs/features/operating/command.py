@@ -178,7 +178,11 @@ class Command(QueueCommand):
         job = Job.objects.using(alias).defer(*LARGE_COLUMNS).filter(pk=options["id"])
         found = job.first()
         if found is None:
-            raise CommandError(f"There is no job {options['id']}.", returncode=1)
+            raise CommandError(
+                f"There is no job {options['id']}. It was pruned or deleted, as a "
+                "success is with keep='failed', if there was one.",
+                returncode=1,
+            )
         (row,) = some_rows(alias, [found.pk], TEXTS, sensitive_words)
         attempts = attempts_of(found)
         if options["json"]:

@@ -20,6 +20,8 @@ SET status = 'SUCCESSFUL',
     worker_id = NULL,
     -- Of a job that ran: the worker that loses it.
     worker_name = (SELECT name FROM pgjobs_worker WHERE id = job.worker_id),
+    -- A worker has not recorded it, so it stays.
+    keep = CASE WHEN keep IS NOT NULL THEN 'all' END,
     waiting_for = NULL,
     blocked_by_id = NULL
 WHERE id = ANY (ARRAY(SELECT id FROM unfinished))

@@ -17,7 +17,8 @@ from ...conf import FINISHED
 from ...models.job import Job
 from ...models.worker import Worker
 from ...queue.acts import announce_finished
-from ...queue.recording import Unsuccessful
+from ...queue.recording import Unsuccessful, deleting
+from ...tasks.registry import registry
 from ..observer import AttemptEnd
 from ..slots.cleaning import clean_connections
 
@@ -41,6 +42,7 @@ class EndOfAttempt(NamedTuple):
     id: int  # of the job
     end: str  # a key of `signals.OF_ENDS`, or a word for which no signal is sent
     error: BaseException | None = None
+    row: str | None = None  # JSON; of a job whose row may be gone
 
 
 class Announcer:
@@ -51,6 +53,7 @@ class Announcer:
         self.changed = threading.Condition()
         # With the time (monotonic) at which each was put; the oldest first.
         self.calls: deque[tuple[float, Callable[[], None]]] = deque()
+        self.rows: dict[int, str] = {}  # JSON by id, of jobs whose rows may be deleted
         self.dropped = 0  # calls, since the last warning
         self.warn_at = -inf
         self.is_stopping = False
@@ -65,7 +68,7 @@ class Announcer:
 
     def ended(self, ends: Sequence[AttemptEnd]) -> None:
         """Announce attempts whose ends this worker has recorded."""
-        for call in announcements(self.database, ends):
+        for call in announcements(self.database, ends, self.rows):
             self.put(call)
 
     def announce_worker(self, signal: Signal, row: dict[str, Any]) -> None:
@@ -168,21 +171,26 @@ class Announcer:
 
 
 def announcements(
-    database: str, ends: Sequence[AttemptEnd]
+    database: str, ends: Sequence[AttemptEnd], rows: dict[int, str] | None = None
 ) -> Iterator[Callable[[], None]]:
-    """Yield the calls that announce the ends of attempts of this process."""
+    """Yield the calls that announce ends of attempts; take rows of deleted jobs."""
     if signals.is_heard(Job):  # asked once for all, because most projects have none
         for end in map(end_of_attempt, ends):
+            if rows:
+                end = end._replace(row=rows.pop(end.id, None))
             if signals.is_heard(Job, end.end):
                 yield partial(send, database, end)
-    for listener in signals.end_listeners:
-        last = [end for end in ends if end.status in FINISHED]
+    own = registry.declared()  # the listeners hear of the tasks of other sources
+    last = [e for e in ends if e.status in FINISHED and e.job.task not in own]
+    for listener in signals.end_listeners if last else ():
         if of_interest := listener.of_interest(last):
             yield partial(listener.ended_here, database, of_interest)
 
 
 def send(database: str, ended: EndOfAttempt) -> None:
     job = Job.objects.using(database).filter(pk=ended.id).first()
+    if job is None and ended.row is not None:
+        job = deleting().job_of(database, ended.row)
     if job is not None:
         signals.send_end(ended.end, Job, job, ended.error)
 

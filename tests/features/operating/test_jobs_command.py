@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from pgjobs.features.operating import choosing
 from pgjobs.models import AuditEntry, ErrorGroup, Job, Schedule
-from tests.management.test_watching import terminal  # noqa: F401
+from tests.features.operating.test_jobstatus import terminal  # noqa: F401
 from tests.operators import insert, make_job, make_worker, status_of
 
 pytestmark = pytest.mark.django_db
@@ -158,7 +158,9 @@ def test_show_says_why_a_job_does_not_run():
 
 
 def test_show_refuses_an_id_that_no_job_has():
-    assert refused("show", "1234567") == "There is no job 1234567."
+    told = refused("show", "1234567")
+    assert told.startswith("There is no job 1234567. ")
+    assert "keep='failed'" in told
 
 
 # Acts

@@ -20,6 +20,8 @@ DECLARE
             THEN 'timeout must be positive, and no more than 100 years'
         -- Addresses have no sign.
         WHEN NEW.id < 1 THEN 'id must be at least 1'
+        WHEN NEW.keep NOT IN ('all', 'failed', 'worker')
+            THEN 'keep must be all, failed or worker'
         WHEN NEW.process_units < 1 THEN 'process_units must be at least 1'
         WHEN least(NEW.max_attempts, NEW.max_crashes) < 1
             THEN 'max_attempts and max_crashes must be at least 1'

@@ -14,6 +14,6 @@ BEGIN
             USING ERRCODE = '0A000', COLUMN = 'id',
                 HINT = 'Answer it from Python, by job.answer(...), or on its page.';
     END IF;
-    RETURN pgjobs_store_answer(id, name, pgjobs_check_answer(id, name, value), NULL, NULL);
+    RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;

@@ -1,6 +1,6 @@
 -- Raise an error if an option of pgjobs_enqueue is out of its range.
 CREATE OR REPLACE FUNCTION pgjobs_check_options(
-    priority integer, queue_name text, run_after timestamptz
+    priority integer, queue_name text, run_after timestamptz, keep text
 ) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     option text;
@@ -21,6 +21,9 @@ BEGIN
     THEN
         option := 'run_after';
         fault := format('must lie in the years 1970 to 9998, got %s', run_after);
+    ELSIF keep NOT IN ('all', 'failed') THEN
+        option := 'keep';
+        fault := format('must be ''all'' or ''failed'', got ''%s''', keep);
     ELSE
         RETURN;
     END IF;

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION pgjobs_enqueue(
     task text, arguments jsonb DEFAULT '{}',
     priority integer DEFAULT NULL, queue_name text DEFAULT NULL,
     run_after timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
-    lock text DEFAULT NULL, meta jsonb DEFAULT NULL
+    lock text DEFAULT NULL, meta jsonb DEFAULT NULL, keep text DEFAULT NULL
 ) RETURNS TABLE (id bigint) LANGUAGE plpgsql ROWS 1
 SET search_path FROM CURRENT
 AS $$
@@ -35,7 +35,7 @@ BEGIN
                 END,
                 COLUMN = 'arguments', HINT = pgjobs_usage(definition.parameters);
     END IF;
-    PERFORM pgjobs_check_options(priority, queue_name, run_after),
+    PERFORM pgjobs_check_options(priority, queue_name, run_after, keep),
         pgjobs_check_meta(meta);
     -- Options with the name of a column are its value, but for those that depend on the
     -- arguments.
@@ -47,6 +47,7 @@ BEGIN
     job.task := definition.name;
     job.queue_name := coalesce(queue_name, job.queue_name);
     job.priority := coalesce(priority, job.priority);
+    job.keep := coalesce(keep, job.keep);
     job.run_after := run_after;
     job.expires_at := coalesce(run_after, statement_timestamp())
         + make_interval(secs => (options -> 'expires')::double precision);

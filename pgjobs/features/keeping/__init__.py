@@ -1,0 +1,4 @@
+"""Keeping: with `keep="failed"`, a success is deleted unless something needs it.
+
+Guide: `docs/guides/keep.md`.
+"""
