@@ -5431,7 +5431,8 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[] <> '{}'
+    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[]
+        - '{masked,encrypted}'::text[] <> '{}'
 $$;
 """,
     ),

@@ -1,6 +1,7 @@
 """A worker opens what was encrypted, and the table has nothing of it."""
 
 import pytest
+from django.db import connection
 
 from pgjobs import chain, current_job, enqueue, enqueue_many, result
 from pgjobs.models import Job
@@ -133,3 +134,14 @@ def test_perform_opens_arguments_and_result(monkeypatch):
     )
     done = perform(bodies.pay.bind(IBAN))
     assert (done.return_value, done.steps) == (IBAN, {"look": IBAN})
+
+
+def test_nothing_waits_for_the_end_of_an_encrypted_job():
+    # Or each end would let a worker look for what it has admitted.
+    job = enqueue(bodies.pay, IBAN)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pgjobs_ends_for_others(keys) FROM pgjobs_job WHERE id = %s",
+            [job.pk],
+        )
+        assert cursor.fetchone() == (False,)
