@@ -2799,6 +2799,12 @@ DECLARE
     batch jsonb;  -- what `keys` says of it
     job pgjobs_job;
 BEGIN
+    IF options ? 'encrypted' THEN
+        RAISE EXCEPTION 'SQL cannot enqueue %: its arguments are encrypted.',
+            definition.name
+            USING ERRCODE = '0A000', COLUMN = 'task', HINT = 'Enqueue it from Python, '
+                'which has a key. Or enqueue a task that gets an id, and enqueues it.';
+    END IF;
     IF jsonb_typeof(arguments) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'Invalid arguments for %: arguments: must be a JSON object, '
             'got %.', definition.name, coalesce(pgjobs_shortened(arguments), 'NULL')
@@ -3074,6 +3080,14 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF EXISTS (
+        SELECT FROM pgjobs_job AS job
+        WHERE job.id = pgjobs_newest(pgjobs_answer.id) AND job.keys ? 'encrypted'
+    ) THEN
+        RAISE EXCEPTION 'SQL cannot answer job %: its answers are encrypted.', id
+            USING ERRCODE = '0A000', COLUMN = 'id',
+                HINT = 'Answer it from Python, by job.answer(...), or on its page.';
+    END IF;
     RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;
@@ -3494,7 +3508,11 @@ BEGIN
                     ELSE coalesce(job.status, 'GONE')
                 END,
                 'value', job.return_value, 'reason', coalesce(job.reason, '')
-            ) ORDER BY named.place
+            ) || CASE  -- by which an encrypted result opens
+                WHEN job.keys ? 'encrypted'
+                    THEN jsonb_build_object('by', job.keys #> '{encrypted,by}')
+                ELSE '{}'
+            END ORDER BY named.place
         ), '[]'),
         coalesce(max(job.finished_at), clock_timestamp())
     INTO value, since
@@ -4579,7 +4597,13 @@ BEGIN
         ORDER BY id
         FOR NO KEY UPDATE
     ) AS wait;
-    answer := pgjobs_check_answer(answer_name, answer, asked.schema);
+    -- What Python has encrypted, for a job with the mark, only its worker can check.
+    answer := pgjobs_check_answer(answer_name, answer, CASE
+        WHEN jsonb_typeof(answer -> 'pgjobs_encrypted') = 'string' AND EXISTS (
+            SELECT FROM pgjobs_job WHERE id = job AND keys ? 'encrypted'
+        ) THEN NULL
+        ELSE asked.schema
+    END);
     IF asked.is_over THEN
         RETURN false;
     END IF;
@@ -5398,7 +5422,8 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at,isolated}'::text[] <> '{}'
+    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[]
+        - '{isolated,masked,encrypted}'::text[] <> '{}'
 $$;
 """,
     ),
@@ -6980,13 +7005,20 @@ BEGIN
             jsonb_build_object(
                 'id', each.id, 'task', job.task,
                 'status', coalesce(job.status, 'GONE'),
-                'value', job.return_value #> part,
+                'value', CASE
+                    WHEN job.keys ? 'encrypted' THEN job.return_value
+                    ELSE job.return_value #> part
+                END,
                 'reason', CASE
                     WHEN job.id IS NULL THEN 'The job was deleted.' ELSE job.reason
                 END,
                 'lacks', job.status = 'SUCCESSFUL' AND part <> '{}'
                     AND (job.return_value #> part) IS NULL
-            )
+            ) || CASE
+                WHEN job.keys ? 'encrypted'
+                    THEN jsonb_build_object('by', job.keys #> '{encrypted,by}')
+                ELSE '{}'
+            END
             ORDER BY each.place
         ), '[]')
         FROM unnest(ids) WITH ORDINALITY AS each (id, place)
@@ -7114,6 +7146,9 @@ DECLARE
     name text;
     entry jsonb;
 BEGIN
+    IF keys ? 'encrypted' THEN  -- see encryption/arriving.py
+        found := found || jsonb_build_object('*', keys -> 'encrypted');
+    END IF;
     FOR name, entry IN SELECT * FROM jsonb_each(keys -> 'results') LOOP
         found := found || jsonb_build_object(
             name, entry || pgjobs_ends_before(
