@@ -129,3 +129,7 @@ CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
 CREATE OR REPLACE TRIGGER pgjobs_notify_inserted
     AFTER INSERT ON pgjobs_job REFERENCING NEW TABLE AS inserted
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_notify_inserted();
+
+CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
+    AFTER DELETE ON pgjobs_worker
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();

@@ -3016,6 +3016,31 @@ END
 $$;
 """,
     ),
+    "function pgjobs_note_ended_worker": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_ended_worker() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    given text := nullif(current_setting('pgjobs.ends', true), '');
+BEGIN
+    IF given = 'caller' THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO pgjobs_endedworker
+        (worker_id, name, host, pid, queues, excluded, version, started_at, how)
+    VALUES
+        (OLD.id, OLD.name, OLD.host, OLD.pid, OLD.queues, OLD.excluded, OLD.version,
+         OLD.started_at, coalesce(given, 'lost'));
+    RETURN NULL;
+EXCEPTION WHEN insufficient_privilege THEN
+    -- A role of an older version: rescues matter more.
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_answer": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_answer(id bigint, name text, value jsonb)
@@ -7483,6 +7508,13 @@ $$;
         r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
     AFTER TRUNCATE ON pgjobs_job
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_truncated();
+""",
+    ),
+    "trigger pgjobs_note_ended_worker": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
+    AFTER DELETE ON pgjobs_worker
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();
 """,
     ),
     "rights": (

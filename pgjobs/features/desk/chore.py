@@ -17,6 +17,7 @@ from .counting import Counted, counted_by
 STORE_SECONDS = 15.0
 PRUNED_AT_ONCE = 10_000  # figures
 GROUPS_AT_ONCE = 1_000
+MOST_ENDED_WORKERS = 1_000
 
 
 class StoreFigures(Chore):
@@ -69,5 +70,16 @@ def prune(execute: Execute) -> int:
     return prune_figures(execute, minutes, hours)
 
 
-CHORES = (StoreFigures, Prune("prune_figures", BatchStep, prune))
+def prune_ended_workers(execute: Execute) -> int:
+    """Delete a batch of ended workers that are old, or too many; return how many."""
+    limits = {"most": MOST_ENDED_WORKERS, "limit": PRUNED_AT_ONCE}
+    ((number,),) = execute(statement("prune_ended_workers"), limits)
+    return number
+
+
+CHORES = (
+    StoreFigures,
+    Prune("prune_figures", BatchStep, prune),
+    Prune("prune_ended_workers", BatchStep, prune_ended_workers),
+)
 OBSERVERS = (Counted,)

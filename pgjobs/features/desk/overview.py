@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.middleware.csrf import get_token
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -42,7 +41,7 @@ from ...models.worker import Worker
 from ...reports import status
 from ...reports.durations import seconds_in_words
 from ...reports.job_filters import InvalidFilter, checked
-from ...reports.reading import rows_of
+from ...reports.reading import rows_of, without_jit
 from ...reports.replica import replica_age
 from ...reports.texts import excerpt
 from .. import entries
@@ -230,7 +229,7 @@ def number_of(group: Failures) -> str:
 def overview_view(request, admin):
     if not admin.has_view_permission(request):
         raise PermissionDenied
-    with transaction.atomic(using=Job.objects.db):
+    with without_jit(Job.objects.db):
         context = overview_context(request, admin.admin_site)
     template = "admin/pgjobs/overview.html"
     return admin.page(request, template, gettext("Overview"), context)

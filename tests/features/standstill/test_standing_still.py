@@ -9,8 +9,8 @@ from django.utils import timezone
 from pgjobs import enqueue
 from pgjobs.base.queue_database import database_time
 from pgjobs.features.standstill import remarks
-from pgjobs.features.standstill.remarks import standstill_problems
 from pgjobs.models import Job, Queue, Rate
+from pgjobs.reports.remarks import Seen
 from pgjobs.reports.status import living_workers
 from tests.actors import Hand, admit, execute, hours
 from tests.tasks import noop
@@ -28,9 +28,15 @@ def hand():
 
 
 def problems(pause=lambda seconds: None) -> list[str]:
-    alive = living_workers("default")
     now = database_time("default")
-    return [each.text for each in standstill_problems("default", alive, now, pause)]
+    seen = Seen("default", now, living_workers("default"))
+    minutes = remarks.LONGEST_STANDSTILL.total_seconds()
+    found = [
+        *remarks.unadmitted_jobs(seen, 60, pause),
+        *remarks.still_lines(seen, minutes, pause),
+        *remarks.notification_problems(seen, remarks.MOST_NOTIFICATIONS),
+    ]
+    return [each.text for each in found]
 
 
 def let_pass(minutes: int) -> None:
