@@ -15,7 +15,7 @@ LONGEST_NOTE = 200
 
 
 def acknowledgements(database: str) -> dict[tuple[str, str], str]:
-    """Return in words who acknowledged what, by kind and subject, as long as it holds."""
+    """Return in words who acknowledged what, by kind and subject, while it holds."""
     holding = Acknowledgement.objects.using(database).filter(until__gt=Now())
     return {
         (each.kind, each.subject): in_words(each)

@@ -29,6 +29,7 @@ from ...queue.acts import Changed
 from ...reports.durations import seconds_in_words
 from ...reports.job_filters import checked
 from ...reports.texts import excerpt
+from .acknowledge_view import acknowledge_view
 from .errors import branches_with_error, latest_errors
 from .errors import last_failure as last_failed
 from .figures import PERIODS, figures
@@ -101,6 +102,7 @@ def carry_out(request, admin, act: Act, group: ErrorGroup) -> None:
 PAGES = (
     ("overview/", "pgjobs_overview", overview_view),
     ("errors/<int:pk>/mute/", "pgjobs_job_mute", mute_view),
+    ("remarks/acknowledge/", "pgjobs_job_acknowledge", acknowledge_view),
 )
 
 

@@ -23,8 +23,9 @@ MOST_COUNTED = 1_000
 MOST_QUEUES = 1_000  # that are looked at
 MOST_READY = 1_000  # jobs
 LEAST_ENDED = 10  # jobs of a task, before their failures say anything
-SUSPECTS = 200  # tasks
-PLACES = 400  # queues and tasks
+LATEST_FAILED = 5_000  # jobs that are looked at
+SUSPECTS = 50  # tasks
+PLACES = 100  # queues and tasks
 LOST_NAMED = 100
 
 
@@ -88,6 +89,7 @@ def failing_tasks(seen: Seen, part: float) -> Iterable[Remark]:
     limits = {
         "share": part,
         "least": LEAST_ENDED,
+        "latest": LATEST_FAILED,
         "suspects": SUSPECTS,
         "places": PLACES,
         "most": SUSPECTS,

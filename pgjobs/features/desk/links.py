@@ -2,7 +2,9 @@
 
 from typing import Any, NamedTuple
 
+from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 
 from ...admin.links import list_url, page, page_of_remark
 from ...admin.markup import LONGEST_CELL, breakable
@@ -23,6 +25,14 @@ class Table(NamedTuple):
     def lines(self) -> list[list[tuple[Any, Any]]]:
         """Return each row as pairs of a column's title and a cell, for phones."""
         return [list(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class Problem(NamedTuple):
+    """A line of the list of problems and remarks."""
+
+    text: str  # a link where there is a page
+    acknowledged: str
+    url: str  # where it is acknowledged; empty if the user may not
 
 
 class Links:
@@ -53,6 +63,17 @@ class Links:
             return text
         url = page_of_remark(remark, self.site)
         return format_html('<a href="{}">{}</a>', url, text)
+
+    def problem(self, remark: Remark) -> Problem:
+        """Return a remark with what may be done about it."""
+        may = self.user.has_perm("pgjobs.acknowledge_remark") and remark.kind
+        url = reverse("admin:pgjobs_job_acknowledge", current_app=self.site.name)
+        named = urlencode({"kind": remark.kind, "subject": remark.subject})
+        return Problem(
+            text=self.remark(remark),
+            acknowledged=excerpt(remark.acknowledged, LONGEST_PROBLEM),
+            url=f"{url}?{named}" if may else "",
+        )
 
 
 def name_of_task(name: str) -> str:

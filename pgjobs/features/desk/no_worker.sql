@@ -16,10 +16,10 @@ SELECT name, ended_at, how
 FROM (SELECT) AS once LEFT JOIN last ON true
 WHERE NOT EXISTS (
     SELECT FROM pgjobs_worker
-    WHERE lease_until > clock_timestamp() - make_interval(secs => %(patience)s)
+    WHERE lease_until > statement_timestamp() - make_interval(secs => %(patience)s)
 )
 AND coalesce(
-    how <> 'drained' AND ended_at < clock_timestamp() - make_interval(secs => %(patience)s),
+    how <> 'drained' AND ended_at < statement_timestamp() - make_interval(secs => %(patience)s),
     true
 )
 AND (
@@ -41,10 +41,10 @@ AND (
             )
         ) AS job
         WHERE greatest(enqueued_at, run_after)
-            < clock_timestamp() - make_interval(secs => %(patience)s)
+            < statement_timestamp() - make_interval(secs => %(patience)s)
     )
     OR EXISTS (
         SELECT FROM pgjobs_figure
-        WHERE span = 60 AND start > clock_timestamp() - interval '1 day'
+        WHERE span = 60 AND start > statement_timestamp() - interval '1 day'
     )
 )

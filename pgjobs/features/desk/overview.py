@@ -259,7 +259,10 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         shown.audit(database),
     ]
     return {
-        "problems": [shown.remark(remark) for remark in state.remarks],
+        "problems": [shown.problem(each) for each in state.remarks if each.is_problem],
+        "remarks": [
+            shown.problem(each) for each in state.remarks if not each.is_problem
+        ],
         "dead_letters": [*made_by("OVERVIEW_LINKS", shown)],
         "first": [*made_by("OVERVIEW_FIRST", shown)],
         "finished": list(shown.finished(state)),
@@ -452,6 +455,7 @@ def both(half: float | None, most: float | None) -> str:
 
 # The database holds the key. An act that is missing here is shown as it is stored.
 ACTS: dict[str, Any] = {
+    "acknowledge": pgettext_lazy("audit trail", "acknowledge"),
     "add": pgettext_lazy("audit trail", "add"),
     "answer": pgettext_lazy("audit trail", "answer"),
     "cancel": pgettext_lazy("audit trail", "cancel"),

@@ -3,7 +3,7 @@
 WITH old AS MATERIALIZED (
     (
         SELECT id FROM pgjobs_endedworker
-        WHERE ended_at < clock_timestamp() - interval '1 day'
+        WHERE ended_at < statement_timestamp() - interval '1 day'
         ORDER BY ended_at LIMIT %(limit)s
     )
     UNION
@@ -14,7 +14,7 @@ WITH old AS MATERIALIZED (
 ),
 acknowledged AS (
     DELETE FROM pgjobs_acknowledgement WHERE id = ANY (ARRAY(
-        SELECT id FROM pgjobs_acknowledgement WHERE until < clock_timestamp()
+        SELECT id FROM pgjobs_acknowledgement WHERE until < statement_timestamp()
         LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ))
 ),

@@ -2,7 +2,7 @@
 -- that are paused. Their names are found by hopping along indexes. Where a worker serves
 -- all queues but some, only these are looked at.
 WITH RECURSIVE living AS MATERIALIZED (
-    SELECT queues, excluded FROM pgjobs_worker WHERE lease_until > clock_timestamp()
+    SELECT queues, excluded FROM pgjobs_worker WHERE lease_until > statement_timestamp()
 ),
 ready (queue_name, number) AS (
     (
@@ -78,6 +78,6 @@ CROSS JOIN LATERAL (
     ) AS looked_at
 ) AS job
 GROUP BY queue_name
-HAVING min(since) < clock_timestamp() - make_interval(secs => %(patience)s)
+HAVING min(since) < statement_timestamp() - make_interval(secs => %(patience)s)
 ORDER BY since, queue_name
 LIMIT %(most)s

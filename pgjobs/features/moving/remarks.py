@@ -1,6 +1,6 @@
 """What operators should know about moves and the ids of several databases."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db.models import Count, Q
 from django.utils.translation import gettext, ngettext

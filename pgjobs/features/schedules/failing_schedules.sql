@@ -1,12 +1,21 @@
 -- The schedules that should fire and whose last runs have all failed, but for one that has
--- not ended. Of each the last job is looked up; where it was no success, its last runs.
-SELECT schedule.id, schedule.name
-FROM (
-    SELECT schedule.id, name FROM pgjobs_schedule AS schedule
-    JOIN pgjobs_job AS last ON last.id = last_job_id
-    WHERE NOT paused AND NOT orphaned AND last.status <> 'SUCCESSFUL'
+-- not ended. The latest failed jobs name those that may be such: of each the last runs are
+-- looked up.
+WITH suspect AS MATERIALIZED (
+    SELECT DISTINCT schedule_id
+    FROM (
+        SELECT id FROM pgjobs_job
+        WHERE status = 'FAILED' AND finished_at IS NOT NULL
+        ORDER BY finished_at DESC LIMIT %(latest)s
+    ) AS failed
+    CROSS JOIN LATERAL (
+        SELECT schedule_id FROM pgjobs_tick WHERE job_id = failed.id OFFSET 0
+    ) AS tick
     LIMIT %(candidates)s
-) AS schedule
+)
+SELECT schedule.id, schedule.name
+FROM suspect
+JOIN pgjobs_schedule AS schedule ON schedule.id = schedule_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS number, bool_and(status = 'FAILED') AS all_failed
     FROM (
@@ -22,6 +31,6 @@ CROSS JOIN LATERAL (
         ORDER BY time DESC LIMIT %(runs)s
     ) AS ended
 ) AS run
-WHERE all_failed AND number = %(runs)s
+WHERE NOT paused AND NOT orphaned AND all_failed AND number = %(runs)s
 ORDER BY name
 LIMIT %(most)s

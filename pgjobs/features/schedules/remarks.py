@@ -18,6 +18,7 @@ from .tables import Anchor, Schedule
 MOST_COUNTED = 1_000
 MOST_SENTENCES = 5  # of each kind; one more for those beyond
 MOST_NAMED = 100  # of each kind
+FAILING = {"latest": 2_000, "candidates": 500, "most": MOST_NAMED}
 MOST_PLANS = 500  # that are compared with their timetables, the latest first
 # No arguments: a role that watches may not read them.
 READ = (
@@ -65,7 +66,7 @@ def late_remark(now: datetime, pk: int, name: str, planned_at: datetime) -> Rema
 
 def failing_schedules(seen: Seen, runs: int) -> list[Remark]:
     """Return the schedules whose last runs have all failed."""
-    limits = {"runs": runs, "candidates": MOST_COUNTED, "most": MOST_NAMED}
+    limits = FAILING | {"runs": runs}
     rows = rows_of(seen.database, "failing_schedules", limits)
     text = ngettext(
         "The last run of schedule %(name)s has failed.",

@@ -25,8 +25,10 @@ LONGEST_STANDSTILL = timedelta(minutes=15)
 SECOND_LOOK = 0.5  # seconds
 MOST_QUEUES = 10_000  # that are looked at
 MOST_JOBS = 100  # of each queue
-MOST_LINES = 10_000  # of each kind that are looked at
-MOST_IN_LINE = 20  # queues of one line that are looked at
+MOST_NEAR = 3_000  # jobs that wait in lines
+MOST_LINES = 500  # that are looked at beyond these
+MOST_IN_LINE = 1_000  # jobs of one line, behind one in a queue that nobody serves
+MOST_ASIDE = 100  # such lines
 MOST_OLD = 1_000  # lines with an old first job, the oldest first
 MOST_STILL = 100
 MOST_NAMED = 5  # lines that get a sentence of their own
@@ -39,7 +41,9 @@ UNADMITTED = {
 }
 STILL_LINES = {
     "patience": LONGEST_STANDSTILL,
+    "most_jobs": MOST_NEAR,
     "most_lines": MOST_LINES,
+    "most_aside": MOST_ASIDE,
     "most_queues": MOST_IN_LINE,
     "most_old": MOST_OLD,
     "most": MOST_STILL,

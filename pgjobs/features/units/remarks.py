@@ -12,6 +12,8 @@ MOST_COUNTED = 10_000  # heavy jobs that are read
 
 def too_heavy(seen: Seen, _) -> list[Remark]:
     """Say which ready jobs take more units than any worker has that serves them."""
+    if all(worker.units is None for worker in seen.alive):
+        return []
     ready = Job.objects.using(seen.database).ready()
     heavy = ready.filter(process_units__isnull=False).some(MOST_COUNTED)
     rows = heavy.values("queue_name", "process_units").annotate(number=Count("pk"))

@@ -68,6 +68,7 @@ def end(worker: Worker, how: str, minutes: float = 2) -> None:
         worker.delete()
     else:
         execute(statement("leave"), {"id": worker.pk, "how": how})
+    execute("SET LOCAL pgjobs.ends = ''")
     ended = EndedWorker.objects.latest("id")
     ended.ended_at = timezone.now() - timedelta(minutes=minutes)
     ended.save()
@@ -75,6 +76,8 @@ def end(worker: Worker, how: str, minutes: float = 2) -> None:
 
 def count(task: str = "tests.noop", *, successful: int = 0, failed: int = 0) -> None:
     """Count ends of attempts, as a worker does."""
+    for _ in range(min(failed, 5)):
+        make_job("FAILED", task=task)
     row = {"queue_name": "default", "task": task, "seconds": 1.0, "cancelled": 0}
     row |= {"successful": successful, "failed": failed, "retried": 0}
     add_figures(execute_on("default"), [{**row, "run_times": [], "wait_times": []}])
@@ -403,3 +406,33 @@ def test_overview_shows_problems_first_and_remarks_below():
         text.index("Queue mail has"),
     )
     assert problem < remark
+
+
+def test_problem_is_acknowledged_on_its_page():
+    serving()
+    count(failed=10)
+    client = operator("view_job", "acknowledge_remark", "view_auditentry")
+    page = text_of(client.get(OVERVIEW))
+    address = f"{LIST}remarks/acknowledge/?kind=task_fails&subject=tests.noop"
+    assert address.replace("&", "&amp;") in page
+    assert "This share" not in page and "it counts no more" in text_of(
+        client.get(address)
+    )
+    assert client.post(address, {"hours": "5"}).status_code == 200  # no such choice
+    response = client.post(address, {"hours": "4", "note": "known bug"}, follow=True)
+    text = text_of(response)
+    assert "Acknowledged: task_fails tests.noop." in text
+    assert f"(seen by {client.user.get_username()}, until" in text
+    assert "No problems." in text and "known bug" in text
+    client.post(address, {"hours": "0"})
+    assert len(overview("default").problems) == 1
+
+
+def test_acknowledging_needs_its_permission_and_a_known_kind():
+    address = f"{LIST}remarks/acknowledge/?kind=task_fails"
+    assert operator("view_job").get(address).status_code == 403
+    client = operator("view_job", "acknowledge_remark")
+    assert client.get(address).status_code == 200
+    assert client.get(f"{LIST}remarks/acknowledge/?kind=other").status_code == 404
+    assert client.get(f"{address}&subject={'x' * 501}").status_code == 404
+    assert client.get(f"{address}&subject=%00").status_code == 404

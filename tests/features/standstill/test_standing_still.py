@@ -278,3 +278,48 @@ def test_queue_of_notifications_that_fills_is_a_problem(monkeypatch):
     monkeypatch.setattr(remarks, "MOST_NOTIFICATIONS", -1.0)
     (text,) = problems()
     assert "queue of notifications is 0 % full" in text
+
+
+def waiting_for_an_answer() -> Job:
+    """Return a job of the lock whose task waits for an answer."""
+    first = enqueue(locked)
+    admit()
+    execute(
+        "UPDATE pgjobs_job SET status = 'WAITING', waiting_for = 'answer', line = NULL"
+        " WHERE id = %(id)s",
+        {"id": first.pk},
+    )
+    return first
+
+
+def test_line_behind_a_job_that_waits_for_an_answer_is_meant_to_wait(hand):
+    first = waiting_for_an_answer()
+    enqueue(locked)
+    admit()
+    let_pass(20)
+    assert problems() == []
+    Job.objects.filter(pk=first.pk).cancel()
+
+
+def test_line_behind_a_job_that_sleeps_is_meant_to_wait(hand):
+    first = enqueue(locked.using(run_after=hours(30)))
+    enqueue(locked)
+    admit()
+    let_pass(20)
+    assert len(problems()) == 1
+    execute(
+        "INSERT INTO pgjobs_step (job_id, life, name, attempt, return_value, finished_at)"
+        " SELECT id, life, 'night', 1, 'null', run_after FROM pgjobs_job WHERE id = %(id)s",
+        {"id": first.pk},
+    )
+    assert problems() == []
+
+
+def test_line_is_found_behind_many_jobs_of_another(hand, monkeypatch):
+    monkeypatch.setitem(remarks.STILL_LINES, "most_jobs", 2)
+    for _ in range(4):
+        enqueue(noop.using(max_running=1, limit_key="mail", queue_name="slow"))
+    first, second = enqueue(locked.using(run_after=hours(30))), enqueue(locked)
+    admit()
+    let_pass(20)
+    assert any(f"its first job, {second.pk}," in text for text in problems())
