@@ -36,8 +36,7 @@ class Seen(NamedTuple):
     database: str
     now: datetime  # of the database
     alive: list[Worker]
-    workers: list[Worker] = []
-    queues: list[Any] = []  # of QueueStatus
+    workers: list[Worker] = []  # also those that were lost
 
 
 class Alert(NamedTuple):

@@ -88,19 +88,13 @@ class Overview:
 
 def overview(database: str) -> Overview:
     """Return the state of the queue in this database."""
-    jobs = Job.objects.using(database)
-    now = database_time(database)
-    workers = list(Worker.objects.using(database).order_by("name", "pk"))
-    queues = add_known(
-        queue_statuses(database, now), Queue.objects.using(database), now
-    )
-    alive = [worker for worker in workers if instant(worker.lease_until) > now]
-    seen = Seen(database, now, alive, workers, queues)
+    jobs, seen = Job.objects.using(database), seen_in(database)
+    queues = queue_statuses(database, seen.now)
     remarks = [each for look in entries("remarks", "LOOKS") for each in look(seen)]
     return Overview(
-        queues=queues,
-        workers=worker_statuses(jobs, workers, now),
-        waiting=waiting_statuses(database, living_workers(database)),
+        queues=add_known(queues, Queue.objects.using(database), seen.now),
+        workers=worker_statuses(jobs, seen.workers, seen.now),
+        waiting=waiting_statuses(database, seen.alive),
         finished={
             str(status): jobs.with_status(status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
@@ -108,6 +102,14 @@ def overview(database: str) -> Overview:
         problems=[remark.text for remark in remarks if remark.is_problem],
         remarks=remarks,
     )
+
+
+def seen_in(database: str) -> Seen:
+    """Return the time of the database, and its workers."""
+    now = database_time(database)
+    workers = list(Worker.objects.using(database).order_by("name", "pk"))
+    alive = [worker for worker in workers if instant(worker.lease_until) > now]
+    return Seen(database, now, alive, workers)
 
 
 def queue_statuses(

@@ -29,6 +29,7 @@ from ...queue.acts import Changed
 from ...reports.durations import seconds_in_words
 from ...reports.job_filters import checked
 from ...reports.texts import excerpt
+from . import ended_workers
 from .acknowledge_view import acknowledge_view
 from .errors import branches_with_error, latest_errors
 from .errors import last_failure as last_failed
@@ -37,6 +38,7 @@ from .job_filters import NO_EXCEPTION
 from .overview import overview_view
 from .tables import ErrorGroup
 
+REGISTERED = (ended_workers.EndedWorkerAdmin,)
 LONGEST_TITLE = 200
 PERMISSIONS = ("pgjobs.view_job", "pgjobs.mute_errorgroup")
 LONGEST_REASON = 300

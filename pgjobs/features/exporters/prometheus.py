@@ -143,6 +143,11 @@ def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
         "pgjobs_queue_paused", "Whether the queue is paused.", labels=["queue"]
     )
     workers = GaugeMetricFamily("pgjobs_workers", "Workers.", labels=["state"])
+    remarks = GaugeMetricFamily(
+        "pgjobs_remarks",
+        "Problems and remarks that are not acknowledged.",
+        labels=["kind", "level"],
+    )
     for kind, name, state, number, seconds in figures:
         if kind == "jobs":
             jobs.add_metric([name, state.lower()], number)
@@ -150,9 +155,11 @@ def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
                 oldest.add_metric([name], max(seconds, 0.0))
         elif kind == "paused":
             paused.add_metric([name], number)
+        elif kind == "remarks":
+            remarks.add_metric([name, state], number)
         else:
             workers.add_metric([state], number)
-    yield from (jobs, oldest, paused, workers)
+    yield from (jobs, oldest, paused, workers, remarks)
 
 
 # Of a worker

@@ -436,3 +436,21 @@ def test_acknowledging_needs_its_permission_and_a_known_kind():
     assert client.get(f"{LIST}remarks/acknowledge/?kind=other").status_code == 404
     assert client.get(f"{address}&subject={'x' * 501}").status_code == 404
     assert client.get(f"{address}&subject=%00").status_code == 404
+
+
+# Ended workers
+
+
+def test_ended_workers_are_listed_with_how_they_ended():
+    end(make_worker("web1", queues="mail"), "lost")
+    end(make_worker("web2", queues=""), "memory")
+    client = operator("view_worker")
+    text = text_of(client.get("/admin/pgjobs/endedworker/"))
+    assert "Lost</span>" in text and "Too much memory</span>" in text
+    assert text.index("web2") < text.index("web1") or "web1" in text
+    text = text_of(client.get("/admin/pgjobs/endedworker/?how__exact=lost"))
+    assert "web1" in text and "web2" not in text
+    pk = EndedWorker.objects.get(name="web1").pk
+    page = text_of(client.get(f"/admin/pgjobs/endedworker/{pk}/change/"))
+    assert "web1" in page and "mail" in page
+    assert operator("view_job").get("/admin/pgjobs/endedworker/").status_code == 403

@@ -308,8 +308,10 @@ def test_line_behind_a_job_that_sleeps_is_meant_to_wait(hand):
     let_pass(20)
     assert len(problems()) == 1
     execute(
-        "INSERT INTO pgjobs_step (job_id, life, name, attempt, return_value, finished_at)"
-        " SELECT id, life, 'night', 1, 'null', run_after FROM pgjobs_job WHERE id = %(id)s",
+        "INSERT INTO pgjobs_step"
+        " (job_id, life, name, attempt, return_value, finished_at)"
+        " SELECT id, life, 'night', 1, 'null', run_after FROM pgjobs_job"
+        " WHERE id = %(id)s",
         {"id": first.pk},
     )
     assert problems() == []
@@ -319,7 +321,8 @@ def test_line_is_found_behind_many_jobs_of_another(hand, monkeypatch):
     monkeypatch.setitem(remarks.STILL_LINES, "most_jobs", 2)
     for _ in range(4):
         enqueue(noop.using(max_running=1, limit_key="mail", queue_name="slow"))
-    first, second = enqueue(locked.using(run_after=hours(30))), enqueue(locked)
+    enqueue(locked.using(run_after=hours(30)))
+    second = enqueue(locked)
     admit()
     let_pass(20)
     assert any(f"its first job, {second.pk}," in text for text in problems())
