@@ -524,8 +524,7 @@ BEGIN
                 lease_token, enqueued_at, pgjobs_ends_for_others(keys) IS TRUE,
                 dependencies IS NOT NULL,
                 turn, meta::text,
-                extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
+                0::float8  -- it could not run before
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
@@ -1466,6 +1465,8 @@ BEGIN
             waiting_for = met ->> 'waiting_for',
             blocked_by_id = (met ->> 'blocker')::bigint,
             line = met ->> 'line',
+            -- It could run from now on, however long it has waited for that.
+            run_after = CASE WHEN met IS NULL THEN clock_timestamp() ELSE run_after END,
             -- Behind the jobs enqueued while it waited, so that limit keys alternate.
             turn = CASE
                 WHEN met IS NULL AND starts_with(line, 'limit ')
@@ -7210,12 +7211,12 @@ BEGIN
                     END,
                     due_at
                 FROM (
-                    -- The sleep of a task belongs to the old life.
+                    -- It waits from now on. The sleep of a task belongs to the old life.
                     SELECT CASE
-                        WHEN (job.run_after > clock_timestamp()) IS TRUE
-                            AND pgjobs_is_asleep(job.id, job.life, job.run_after)
-                            THEN clock_timestamp()
-                        ELSE job.run_after
+                        WHEN job.run_after > clock_timestamp()
+                            AND NOT pgjobs_is_asleep(job.id, job.life, job.run_after)
+                            THEN job.run_after
+                        ELSE clock_timestamp()
                     END
                 ) AS due (due_at)
             ),

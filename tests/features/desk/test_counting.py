@@ -98,15 +98,37 @@ def test_scheduled_job_has_waited_since_it_was_due():
     assert upper_bound(wait) > 600 > upper_bound(wait - 2)
 
 
-def test_job_with_a_new_life_has_not_waited_since_its_enqueue():
+def longest_wait(figure: Figure) -> float:
+    """Return the seconds that no job has waited for."""
+    buckets = [at for at, number in enumerate(figure.wait_times) if number]
+    return upper_bound(max(buckets))
+
+
+def let_wait(job: Job, minutes: int) -> None:
+    at = timezone.now() - timedelta(minutes=minutes)
+    Job.objects.filter(pk=job.pk).update(enqueued_at=at)
+
+
+def test_job_with_a_new_life_waits_since_its_retry():
     job = enqueue(tasks.noop)
     drain()
+    let_wait(job, minutes=60)
     job.refresh_from_db()
     job.retry()
     drain()
     figure = figure_of("tests.noop")
     assert figure.successful == 2
-    assert sum(figure.wait_times) == 1
+    assert sum(figure.wait_times) == 2
+    assert longest_wait(figure) < 60
+
+
+def test_job_with_a_lock_waits_since_it_could_run():
+    let_wait(enqueue(tasks.noop.using(lock="door")), minutes=60)
+    let_wait(enqueue(tasks.noop.using(lock="door")), minutes=60)
+    drain()
+    figure = figure_of("tests.noop")
+    assert sum(figure.wait_times) == 2
+    assert longest_wait(figure) < 60
 
 
 def test_worker_adds_up_while_it_works():
