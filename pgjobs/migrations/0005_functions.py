@@ -7450,13 +7450,21 @@ $$;
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 """,
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
-    AFTER INSERT OR UPDATE OF
+    AFTER INSERT ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+    ),
+    "trigger pgjobs_check_changed": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_changed
+    AFTER UPDATE OF
         id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
         meta, keep
     ON pgjobs_job
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
     "trigger pgjobs_note_started": (
