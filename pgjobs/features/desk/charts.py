@@ -98,30 +98,32 @@ def ends(time: str, successful: int, failed: int, cancelled: int) -> Bar:
 
 def waiting_times(history: History) -> Chart:
     """Return the chart of how long 95 % of the jobs have waited at most."""
-    # xgettext:no-python-format
-    title = _("How long jobs waited (95 % of them no longer)")
+    title = _("Waiting time, p95")
     return durations(title, [sums.wait_time(0.95) for sums in history.spans], history)
 
 
 def run_times(history: History) -> Chart:
     """Return the chart of how long 95 % of the attempts have run at most."""
-    # xgettext:no-python-format
-    title = _("How long attempts ran (95 % of them no longer)")
+    title = _("Run time, p95")
     return durations(title, [sums.run_time(0.95) for sums in history.spans], history)
 
 
 def durations(title: str, found: Iterable[float | None], history: History) -> Chart:
     seconds = [each or 0.0 for each in found]
     rows = [
-        (time, seconds_in_words(each))
-        for time, each in zip(history.times, seconds, strict=True)
+        (time, about(each)) for time, each in zip(history.times, seconds, strict=True)
     ]
     bars = [
         Bar(f"{time}: {text}", [Segment("waited", each)])
         for (time, text), each in zip(rows, seconds, strict=True)
     ]
-    highest = seconds_in_words(max(seconds, default=0.0))
+    highest = about(max(seconds, default=0.0))
     return drawn(title, (_("Time"), _("Duration")), rows, bars, highest, history)
+
+
+def about(seconds: float | None) -> str:
+    """Return a duration that is known to a tenth, with a mark that says so."""
+    return f"~{seconds_in_words(seconds)}" if seconds else ""
 
 
 def sparkline(numbers: Sequence[int]) -> SafeString:

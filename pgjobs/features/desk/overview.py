@@ -45,7 +45,7 @@ from ...reports.reading import rows_of, without_jit
 from ...reports.replica import replica_age
 from ...reports.texts import excerpt
 from .. import entries
-from .charts import History, ended_jobs, run_times, sparkline, waiting_times
+from .charts import History, about, ended_jobs, run_times, sparkline, waiting_times
 from .errors import MOST_COUNTED, Failures, failures
 from .figures import PERIODS, Sums, figures, versions
 from .job_filters import NO_EXCEPTION
@@ -378,8 +378,8 @@ class OverviewTables(ErrorTables, WorkerTable):
             _("Ended"),
             _("Failed"),
             _("Attempts repeated"),
-            _("Ran (half, 95 %)"),
-            _("Waited (half, 95 %)"),
+            _("Run time (p50, p95)"),
+            _("Waiting time (p50, p95)"),
         )
         rows = [
             (
@@ -447,7 +447,7 @@ def kept_for(status: str) -> str:
 def both(half: float | None, most: float | None) -> str:
     if half is None:
         return ""
-    return f"{seconds_in_words(half)}, {seconds_in_words(most)}"
+    return f"{about(half)}, {about(most)}"
 
 
 # Entries of the audit trail, in the reader's language

@@ -3,7 +3,7 @@
 Needs the package prometheus-client: `pip install pgjobs[prometheus]`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from http.client import HTTPException
@@ -26,8 +26,7 @@ from prometheus_client.registry import Collector
 
 from ...conf import settings
 from ...worker import Loop
-from ..desk.counting import Counted, Sums, counted_by
-from ..desk.figures import upper_bound
+from ..desk.counting import MOST_BUCKETS, Counted, Sums, counted_by, upper_bound
 from .gauges import CachedGauges, Gauge
 
 SIBLING_SECONDS = 1.0  # how long another process of the supervisor may take
@@ -40,7 +39,7 @@ OUTCOMES = {
     "retried": "retry",
     "put_off": "put_off",
 }
-SHOWN_BUCKETS = range(2, 21)  # from 4 ms, each twice as long, to 17 minutes
+SHOWN_BUCKETS = range(33, 107, 4)  # from 4 ms, each about twice as long, to 34 min
 OWN = "own"  # a query that asks for the figures of one process alone
 
 
@@ -203,10 +202,10 @@ def attempts(totals: dict[tuple[str, str], Sums], process: str) -> Iterator[Metr
     yield from (counter, durations, waits)
 
 
-def buckets_of(counts: Sequence[int]) -> list[tuple[str, float]]:
+def buckets_of(counts: Mapping[int, int]) -> list[tuple[str, float]]:
     """Return cumulative buckets: each counts what took no longer than its bound."""
-    sums = [float(each) for each in accumulate(counts)]
-    shown = [(str(upper_bound(each)), sums[each]) for each in SHOWN_BUCKETS]
+    sums = list(accumulate(float(counts.get(at, 0)) for at in range(MOST_BUCKETS)))
+    shown = [(f"{upper_bound(each):.6g}", sums[each]) for each in SHOWN_BUCKETS]
     return [*shown, ("+Inf", sums[-1])]
 
 

@@ -80,7 +80,7 @@ def count(task: str = "tests.noop", *, successful: int = 0, failed: int = 0) -> 
         make_job("FAILED", task=task)
     row = {"queue_name": "default", "task": task, "seconds": 1.0, "cancelled": 0}
     row |= {"successful": successful, "failed": failed, "retried": 0}
-    add_figures(execute_on("default"), [{**row, "run_times": [], "wait_times": []}])
+    add_figures(execute_on("default"), [{**row, "run_buckets": [], "wait_buckets": []}])
 
 
 # Workers
