@@ -9,12 +9,14 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from ...base.moments import instant
 from ...reports.durations import seconds_in_words
 from .figures import Period, Sums
 
-WIDTH, HEIGHT = 720, 120
+WIDTH, HEIGHT = 360, 100
+TOP = 16  # of the highest bar
 TICKS = 4  # marks below the chart
 
 
@@ -54,6 +56,8 @@ class Chart(NamedTuple):
     bars: list[tuple[float, str, list[tuple[str, float, float]]]]
     labels: list[tuple[float, str]]
     versions: list[tuple[float, str]]
+    is_empty: bool
+    otherwise: str  # the text of an empty one
 
 
 class Segment(NamedTuple):
@@ -82,7 +86,9 @@ def ended_jobs(history: History) -> Chart:
     title = _("Jobs that ended")
     columns = (_("Time"), _("Successful"), _("Failed"), _("Cancelled"))
     highest = max((bar.height for bar in bars), default=0)
-    return drawn(title, columns, rows, bars, f"{highest:,.0f}", history)
+    unit = ngettext("%(number)s job", "%(number)s jobs", int(highest))
+    shown = unit % {"number": f"{highest:,.0f}"}
+    return drawn(title, columns, rows, bars, shown, history)
 
 
 def ends(time: str, successful: int, failed: int, cancelled: int) -> Bar:
@@ -165,6 +171,9 @@ def drawn(title, columns, rows, bars: list[Bar], highest, history: History) -> C
         ],
         labels=[(at * step, history.times[at]) for at in labelled],
         versions=[(share * WIDTH, name) for share, name in history.starts],
+        is_empty=not any(bar.height for bar in bars),
+        otherwise=_("Nothing has ended since %(time)s.")
+        % {"time": history.times[0] if history.spans else ""},
     )
 
 
@@ -172,7 +181,7 @@ def stacked(bar: Bar, most: float) -> Iterator[tuple[str, float, float]]:
     """Yield the class, top and height of each segment that is not empty."""
     y = float(HEIGHT)
     for segment in bar.segments:
-        height = segment.value / most * (HEIGHT - 14)
+        height = segment.value / most * (HEIGHT - TOP)
         y -= height
         if height:
             yield segment.kind, y, height

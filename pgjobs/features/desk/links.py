@@ -12,6 +12,7 @@ from ...reports.remarks import Remark
 from ...reports.texts import excerpt
 
 LONGEST_PROBLEM = 300
+MOST_ROWS = 5  # of a section: the most urgent ones
 
 
 class Table(NamedTuple):
@@ -20,11 +21,17 @@ class Table(NamedTuple):
     rows: list[tuple[Any, ...]]
     otherwise: Any  # the text if there are no rows
     more: Any = ""  # what stands below the rows
+    url: str = ""  # of the list with all rows
 
     @property
     def lines(self) -> list[list[tuple[Any, Any]]]:
-        """Return each row as pairs of a column's title and a cell, for phones."""
-        return [list(zip(self.columns, row, strict=True)) for row in self.rows]
+        """Return the first rows as pairs of a column's title and a cell, for phones."""
+        rows = self.rows[:MOST_ROWS]
+        return [list(zip(self.columns, row, strict=True)) for row in rows]
+
+    @property
+    def hidden(self) -> int:
+        return max(len(self.rows) - MOST_ROWS, 0)
 
 
 class Problem(NamedTuple):
@@ -50,6 +57,10 @@ class Links:
         if pk is None or not self.may_view(model):
             return text
         return format_html('<a href="{}">{}</a>', page(model, pk, self.site), text)
+
+    def list_of(self, model: str, **filters) -> str:
+        """Return the address of a list, or nothing if the user may not view it."""
+        return list_url(model, self.site, **filters) if self.may_view(model) else ""
 
     def list_link(self, model: str, text: Any, **filters) -> str:
         if not self.may_view(model):
