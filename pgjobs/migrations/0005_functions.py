@@ -524,8 +524,7 @@ BEGIN
                 lease_token, enqueued_at, pgjobs_ends_for_others(keys) IS TRUE,
                 dependencies IS NOT NULL,
                 turn, meta::text,
-                extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
+                0::float8  -- it could not run before
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
@@ -1466,6 +1465,8 @@ BEGIN
             waiting_for = met ->> 'waiting_for',
             blocked_by_id = (met ->> 'blocker')::bigint,
             line = met ->> 'line',
+            -- It could run from now on, however long it has waited for that.
+            run_after = CASE WHEN met IS NULL THEN clock_timestamp() ELSE run_after END,
             -- Behind the jobs enqueued while it waited, so that limit keys alternate.
             turn = CASE
                 WHEN met IS NULL AND starts_with(line, 'limit ')
@@ -3069,6 +3070,31 @@ BEGIN
     );
     RETURN mark || left(padded, places::integer) || '.'
         || right(padded, -places::integer);
+END
+$$;
+""",
+    ),
+    "function pgjobs_note_ended_worker": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_ended_worker() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    given text := nullif(current_setting('pgjobs.ends', true), '');
+BEGIN
+    IF given = 'caller' THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO pgjobs_endedworker
+        (worker_id, name, host, pid, queues, excluded, version, started_at, how)
+    VALUES
+        (OLD.id, OLD.name, OLD.host, OLD.pid, OLD.queues, OLD.excluded, OLD.version,
+         OLD.started_at, coalesce(given, 'lost'));
+    RETURN NULL;
+EXCEPTION WHEN insufficient_privilege THEN
+    -- A role of an older version: rescues matter more.
+    RETURN NULL;
 END
 $$;
 """,
@@ -7355,12 +7381,12 @@ BEGIN
                     END,
                     due_at
                 FROM (
-                    -- The sleep of a task belongs to the old life.
+                    -- It waits from now on. The sleep of a task belongs to the old life.
                     SELECT CASE
-                        WHEN (job.run_after > clock_timestamp()) IS TRUE
-                            AND pgjobs_is_asleep(job.id, job.life, job.run_after)
-                            THEN clock_timestamp()
-                        ELSE job.run_after
+                        WHEN job.run_after > clock_timestamp()
+                            AND NOT pgjobs_is_asleep(job.id, job.life, job.run_after)
+                            THEN job.run_after
+                        ELSE clock_timestamp()
                     END
                 ) AS due (due_at)
             ),
@@ -7594,13 +7620,21 @@ $$;
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 """,
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
-    AFTER INSERT OR UPDATE OF
+    AFTER INSERT ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+    ),
+    "trigger pgjobs_check_changed": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_changed
+    AFTER UPDATE OF
         id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
         meta, keep
     ON pgjobs_job
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
     "trigger pgjobs_note_started": (
@@ -7653,6 +7687,13 @@ $$;
         r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
     AFTER TRUNCATE ON pgjobs_job
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_truncated();
+""",
+    ),
+    "trigger pgjobs_note_ended_worker": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
+    AFTER DELETE ON pgjobs_worker
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();
 """,
     ),
     "rights": (

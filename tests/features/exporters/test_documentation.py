@@ -133,6 +133,7 @@ def names_of_metrics() -> set[str]:
         Gauge("jobs", "q", "READY", 1, 5.0),
         Gauge("paused", "q", "", 1, None),
         Gauge("workers", "", "alive", 1, None),
+        Gauge("remarks", "task_fails", "problem", 1, None),
     ]
     loop = Loop(WorkerOptions())
     families = [
