@@ -50,8 +50,8 @@ def run_jobs(
       AssertionError, which names the statement.
     - `isolated`: isolated tasks run in processes, which see what is committed.
 
-    Raises RuntimeError if the jobs do not come to an end, or if a transaction hides them
-    from processes, and ValueError for an `until` that is no moment, or too far away.
+    Raises RuntimeError if the jobs do not come to an end, or if a transaction hides
+    them from processes; ValueError for an `until` that is no moment, or too far away.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("run_jobs")
