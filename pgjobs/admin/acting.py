@@ -167,9 +167,13 @@ class ActingAdmin(ButtonsAdmin):
             return self.confirmation_page(request, act, form, context)
         is_limited = count_up_to(self.most_at_once + 1, rows) > self.most_at_once
         part = self.part_of(act, rows) if is_limited else rows
-        with self.audited(request, act, form) as entry:
-            changed = act.run(part, **words_of(request, act, form))
-            entry.number = changed.changed
+        try:
+            with self.audited(request, act, form) as entry:
+                changed = act.run(part, **words_of(request, act, form))
+                entry.number = changed.changed
+        except EncryptionError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return None
         name = counted(self.model, changed.changed)
         text = sentences(act, changed, name)
         if is_limited:
