@@ -105,6 +105,12 @@ def log_level(value):
     return level
 
 
+def alerts(value):
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a dict by kinds of remarks, got {value!r}.")
+    return dict(value)
+
+
 def relation(value):
     if value not in ("parent", "link"):
         raise ValueError(f"must be 'parent' or 'link', got {value!r}.")
@@ -319,6 +325,12 @@ SETTINGS = {
         version,
         "Version of the code, such as a git revision. Charts mark when it first ran, "
         "muted errors return in a new one, and of several the newest decides.",
+    ),
+    "ALERTS": Setting(
+        {},
+        alerts,
+        "Limit and level of each kind of problem and remark: "
+        '`{"queue_paused": "problem", "line_stuck": timedelta(hours=1)}`.',
     ),
     "AUDIT_RETENTION": Setting(
         timedelta(days=365).total_seconds(),

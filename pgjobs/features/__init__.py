@@ -36,6 +36,7 @@ FEATURES: tuple[str, ...] = (
     "http",
     "keeping",
     "isolation",
+    "job_pages",
 )
 
 

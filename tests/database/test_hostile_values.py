@@ -25,7 +25,7 @@ from pgjobs.features.events import prunejobs
 from pgjobs.features.events import queue as events
 from pgjobs.features.keeping.chore import prune_successes
 from pgjobs.features.keeping.successes import Client
-from pgjobs.management.prunejobs import count_kept
+from pgjobs.features.operating.pruning import count_kept
 from pgjobs.models import (
     Event,
     Job,
