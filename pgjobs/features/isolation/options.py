@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict
 
 from ...exceptions import InvalidTask
@@ -40,7 +41,7 @@ class Isolation(OptionGroup):
             )
         object.__setattr__(self, "memory_limit", size_of(self.memory_limit))
 
-    @property
+    @cached_property  # each job asks
     def execution(self) -> "Callable[..., Any] | None":
         if not self.isolated:
             return None

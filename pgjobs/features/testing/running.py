@@ -52,15 +52,13 @@ def run_jobs(
       what is committed. Without it they run here.
 
     Raises RuntimeError if the jobs do not come to an end, or if processes cannot see
-    the open transaction, and ValueError for an `until`
-    that is no moment, or too far away.
+    the open transaction, and ValueError for an `until` that is no moment, or too far.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("run_jobs")
     database = database or settings.DATABASE
     seconds = inf if scheduled else seconds_until(until, database)
-    if isinstance(queues, str):
-        queues = [queues]
+    queues = [queues] if isinstance(queues, str) else queues
     warn_of_clock(database)
     with (
         settings.using_database_here(database),
