@@ -516,6 +516,9 @@ class Working:
         )
         self.run("drop_answer", id=0)
         self.run(
+            "mark_encrypted", job_id=job.id, lease_token=job.lease_token, marks="{}"
+        )
+        self.run(
             "store_results",
             job_id=job.id,
             lease_token=job.lease_token,
