@@ -18,6 +18,7 @@ FEATURES: tuple[str, ...] = (
     "dependencies",
     "units",
     "batches",
+    "encryption",
     "results",
     "follow_ups",
     "durable",
@@ -35,6 +36,7 @@ FEATURES: tuple[str, ...] = (
     "http",
     "keeping",
     "isolation",
+    "job_pages",
 )
 
 
