@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.ids import read_id
-from ..exceptions import AlreadyEnqueued
+from ..exceptions import AlreadyEnqueued, EncryptionError
 from ..models.job import Job
 from ..models.job_choices import Status
 from ..queue.acts import Changed
@@ -118,7 +118,7 @@ class ActingAdmin(ButtonsAdmin):
             with self.audited(request, act, form, row.pk) as entry:
                 changed = act.run(rows, **words_of(request, act, form))
                 entry.number = changed.changed
-        except AlreadyEnqueued as error:
+        except (AlreadyEnqueued, EncryptionError) as error:
             text = f"{name_of(row)}: {error}"
             self.message_user(request, text, messages.WARNING)
             return False

@@ -7,13 +7,14 @@ from typing import Any
 from django.contrib.admin.models import CHANGE, DELETION
 from django.db import transaction
 from django.db.models import TextField
+from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from ..base.mask_names import MASKED
 from ..conf import FINISHED
-from ..features import entries
+from ..features import entries, modules
 from ..models.job import Job
 from ..models.job_choices import QUEUED, Status
 from ..models.job_set import JobQuerySet
@@ -44,9 +45,12 @@ def run_again(jobs) -> Repeated:
     """
     # As text: SQL may have stored JSON that Python cannot read.
     texts = (Cast(column, TextField()) for column in ("args", "kwargs"))
-    columns = jobs.values_list("task", "queue_name", "priority", *texts, OWN)
+    mark = KT("keys__encrypted")
+    columns = jobs.values_list("task", "queue_name", "priority", *texts, OWN, mark)
     with transaction.atomic(using=Job.objects.db_to_write):
-        task, queue_name, priority, args, kwargs, own = columns.get()
+        task, queue_name, priority, args, kwargs, own, mark = columns.get()
+        for module in modules("stored"):
+            args, kwargs = module.plain_texts(args, kwargs, mark)
         new_job = job_of(task, Stored(args, kwargs))._replace(
             queue_name=queue_name, priority=priority, on_conflict="raise"
         )

@@ -126,7 +126,7 @@ MOST_ATTEMPTS = 50
 # Keys that the page shows as links at once.
 LINKED = (
     *("batch_id", "has_successors", "first_id", "continued_as"),
-    *("place", "results", "results_taken", "enqueued_in", MASKED),
+    *("place", "results", "results_taken", "enqueued_in", MASKED, "encrypted"),
 )
 ATTEMPT_TEXTS = ("exception_class", "message", "traceback")
 

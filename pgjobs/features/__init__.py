@@ -18,6 +18,7 @@ FEATURES: tuple[str, ...] = (
     "dependencies",
     "units",
     "batches",
+    "encryption",
     "results",
     "follow_ups",
     "durable",
