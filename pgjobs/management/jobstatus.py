@@ -23,9 +23,8 @@ from ..reports.status import (
     overview,
 )
 from ..reports.texts import one_line
-from ..reports.thresholds import late_queues, many_failed
 from .databases import QueueCommand
-from .parameters import add_database, count, positive_seconds, ready_database, seconds
+from .parameters import add_database, positive_seconds, ready_database
 from .tables import print_table
 
 WORKER = ("worker", "queues", "slots", "running", "units", "memory")
@@ -56,27 +55,14 @@ class Command(QueueCommand):
             help="for monitoring: print only problems, exit with 1 if there are any "
             "(a failed job is not a problem by itself: it waits for your decision)",
         )
-        parser.add_argument(
-            "--max-latency",
-            type=seconds,
-            metavar="60s",
-            help="a ready job that has waited longer is a problem",
-        )
-        parser.add_argument(
-            "--max-failed",
-            type=count,
-            metavar="N",
-            help="more failed jobs, of the time --within, are a problem",
-        )
-        parser.add_argument(
-            "--within",
-            type=positive_seconds,
-            default=3_600.0,
-            metavar="1h",
-            help="the time of --max-failed (default: 1h)",
-        )
-        for entry in entries("jobstatus", "THRESHOLDS"):
-            parser.add_argument(entry.option, type=count, metavar="N", help=entry.help)
+        for each in entries("jobstatus", "THRESHOLDS"):
+            parser.add_argument(
+                each.option,
+                type=each.read,
+                metavar=each.metavar,
+                default=each.default,
+                help=each.help,
+            )
         parser.add_argument(
             "--watch",
             type=positive_seconds,
@@ -224,15 +210,12 @@ def kept_for(status: str) -> str:
 
 def exceeded(alias: str, state: Overview, options) -> list[str]:
     """Return what exceeds the limits that the options set."""
-    remarks: list[str] = []
-    if options["max_latency"] is not None:
-        remarks += late_queues(state, options["max_latency"])
-    if options["max_failed"] is not None:
-        remarks += many_failed(alias, options["max_failed"], options["within"])
-    for entry in entries("jobstatus", "THRESHOLDS"):
-        if options[entry.name] is not None:
-            remarks += entry.exceeded(alias, options[entry.name])
-    return remarks
+    return [
+        text
+        for each in entries("jobstatus", "THRESHOLDS")
+        if each.exceeded is not None and options[each.name] is not None
+        for text in each.exceeded(alias, state, options)
+    ]
 
 
 def remark(queue: QueueStatus) -> str:

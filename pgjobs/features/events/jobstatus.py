@@ -1,11 +1,13 @@
 """How many events wait, as `jobstatus` tells them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.core.management.base import OutputWrapper
 from django.utils.translation import ngettext
 
-from ...reports.status import MOST_COUNTED, capped
+from ...management.parameters import count
+from ...reports.status import MOST_COUNTED, Overview, capped
 from ...reports.thresholds import Threshold
 from .tables import Event
 
@@ -27,9 +29,9 @@ def write(out: OutputWrapper, counts: dict[str, int]) -> None:
         out.write(f"Events: {unhandled} unhandled, {dead} dead.")
 
 
-def many_dead(database: str, most: int) -> Iterator[str]:
+def many_dead(alias: str, _: Overview, options: dict[str, Any]) -> Iterator[str]:
     """Say so if more events than that are dead letters, or have no handler."""
-    events = Event.objects.using(database)
+    most, events = options["max_dead"], Event.objects.using(alias)
     if events.dead()[: most + 1].count() > most:
         text = ngettext(
             "There is more than %(most)d dead letter.",
@@ -51,5 +53,6 @@ THRESHOLDS = (
         "--max-dead",
         "more dead letters, or more unhandled events, are a problem",
         many_dead,
+        count,
     ),
 )
