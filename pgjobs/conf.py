@@ -46,6 +46,13 @@ def texts(value):
     return tuple(text(each) for each in value)
 
 
+def keys(value):
+    # Keys are quoted nowhere.
+    if not isinstance(value, str | list | tuple):
+        raise ValueError("must be a list of keys, or the dotted path of a callable.")
+    return text(value) if isinstance(value, str) else tuple(value)
+
+
 def aliases(value):
     found = None if value is None else texts(value)
     if found is not None and (not found or len(set(found)) < len(found)):
@@ -225,6 +232,12 @@ SETTINGS = {
         "Time in which an attempt may end after its time limit. "
         "Then its worker abandons it.",
     ),
+    "ISOLATED_JOBS_PER_CHILD": Setting(
+        1_000,
+        whole_number,
+        "Jobs of tasks with `isolated=True` that a process runs before another one "
+        "takes its place.",
+    ),
     "RETENTION": Setting(
         DEFAULT_RETENTION,
         retention,
@@ -289,6 +302,17 @@ SETTINGS = {
     ),
     "SENSITIVE": Setting(
         (), names_to_mask, 'More names to mask. `"!s3_key"`: it only looks secret.'
+    ),
+    "ENCRYPTION_KEYS": Setting(
+        (),
+        keys,
+        "Keys of encrypted arguments and results: the first encrypts, and all decrypt. "
+        "Or the dotted path of a callable that returns them.",
+    ),
+    "HASH_KEY": Setting(
+        None,
+        lambda value: value,
+        "Key of `keyed_hash=True`, which never changes.",
     ),
     "MINUTE_FIGURES_RETENTION": Setting(
         172_800.0, positive_seconds, "How long the figures of each minute are kept."

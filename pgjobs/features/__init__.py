@@ -18,6 +18,7 @@ FEATURES: tuple[str, ...] = (
     "dependencies",
     "units",
     "batches",
+    "encryption",
     "results",
     "follow_ups",
     "durable",
@@ -34,6 +35,8 @@ FEATURES: tuple[str, ...] = (
     "exporters",
     "http",
     "keeping",
+    "isolation",
+    "job_pages",
 )
 
 

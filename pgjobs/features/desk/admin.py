@@ -186,7 +186,7 @@ class ErrorFilter(JobFilter):
         return rows.failed()
 
     def lookups(self, request, model_admin):
-        value = request.GET.get(self.parameter_name)
+        value = request.GET.get(self.parameter_name) or None
         if value is None and request.GET.get("status") != Status.FAILED:
             return []
         names = {*latest_errors(Job.objects.db)}

@@ -8,10 +8,8 @@ from ...management.tables import print_table
 from ...reports.texts import one_line
 from .charts import about
 from .figures import PERIODS, figures
-from .thresholds import THRESHOLDS
 
 NAME = "last_hour"
-__all__ = ["NAME", "THRESHOLDS", "state", "write"]
 
 
 def state(database: str) -> list[dict[str, Any]]:

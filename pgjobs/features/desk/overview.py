@@ -511,6 +511,8 @@ ACTS: dict[str, Any] = {
     "prune": pgettext_lazy("audit trail", "prune"),
     "redeliver": pgettext_lazy("audit trail", "redeliver"),
     "redeliver_all": pgettext_lazy("audit trail", "redeliver to all"),
+    "read": pgettext_lazy("audit trail", "read"),
+    "reencrypt": pgettext_lazy("audit trail", "encrypt anew"),
     "replay": pgettext_lazy("audit trail", "replay"),
     "resume": pgettext_lazy("audit trail", "resume"),
     "retry": pgettext_lazy("audit trail", "retry"),

@@ -1,14 +1,12 @@
 """How many events wait, as `jobstatus` tells them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from django.core.management.base import OutputWrapper
 from django.utils.translation import ngettext
 
-from ...management.parameters import count
-from ...reports.status import MOST_COUNTED, Overview, capped
-from ...reports.thresholds import Threshold
+from ...reports.status import MOST_COUNTED, capped
+from ..operating.thresholds import Threshold
 from .tables import Event
 
 NAME = "events"
@@ -29,9 +27,9 @@ def write(out: OutputWrapper, counts: dict[str, int]) -> None:
         out.write(f"Events: {unhandled} unhandled, {dead} dead.")
 
 
-def many_dead(alias: str, _: Overview, options: dict[str, Any]) -> Iterator[str]:
+def many_dead(database: str, most: int) -> Iterator[str]:
     """Say so if more events than that are dead letters, or have no handler."""
-    most, events = options["max_dead"], Event.objects.using(alias)
+    events = Event.objects.using(database)
     if events.dead()[: most + 1].count() > most:
         text = ngettext(
             "There is more than %(most)d dead letter.",
@@ -53,6 +51,5 @@ THRESHOLDS = (
         "--max-dead",
         "more dead letters, or more unhandled events, are a problem",
         many_dead,
-        count,
     ),
 )

@@ -9,6 +9,7 @@ from functools import cache
 from http.client import HTTPException
 from itertools import accumulate
 from time import monotonic, time
+from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, build_opener
 
 from django.http import HttpRequest, HttpResponse
@@ -28,6 +29,9 @@ from ...conf import settings
 from ...worker import Loop
 from ..desk.counting import MOST_BUCKETS, Counted, Sums, counted_by, upper_bound
 from .gauges import CachedGauges, Gauge
+
+if TYPE_CHECKING:
+    from ..isolation.pool import Figures
 
 SIBLING_SECONDS = 1.0  # how long another process of the supervisor may take
 LARGEST_ANSWER = 10_000_000  # bytes of it
@@ -170,6 +174,33 @@ def of_worker(loop: Loop, process: str) -> Iterator[Metric]:
         yield from attempts(counted.totals(), process)
         yield from wake_ups(counted, process)
     yield from gauges(loop, process)
+    for each in loop.executor.beside:
+        yield from of_children(each.figures(), process)
+
+
+def of_children(figures: "Figures", process: str) -> Iterator[Metric]:
+    """Yield the processes of isolated jobs, and how many died under one."""
+    children = GaugeMetricFamily(
+        "pgjobs_isolated_processes",
+        "Processes of isolated jobs.",
+        labels=["state", "process"],
+    )
+    children.add_metric(["busy", process], figures.busy)
+    children.add_metric(["idle", process], figures.idle)
+    memory = GaugeMetricFamily(
+        "pgjobs_isolated_memory_bytes",
+        "Memory of the processes of isolated jobs, with what these have started.",
+        labels=["process"],
+    )
+    memory.add_metric([process], figures.memory)
+    deaths = CounterMetricFamily(
+        "pgjobs_isolated_deaths",
+        "Processes that were killed, or died, under a job.",
+        labels=["cause", "process"],
+    )
+    for cause, number in figures.deaths.items():
+        deaths.add_metric([cause, process], number)
+    yield from (children, memory, deaths)
 
 
 def attempts(totals: dict[tuple[str, str], Sums], process: str) -> Iterator[Metric]:
