@@ -3,13 +3,13 @@
 from django.utils.translation import ngettext
 
 from ...reports.reading import Report, rows_with_keys
-from ...reports.remarks import Remark, Seen
+from ...reports.remarks import Alert, Remark, Seen
 
 MOST_COUNTED = 10_000  # of the newest jobs
 IN_THE_CLEAR = {"most": MOST_COUNTED}
 
 
-def remarks(seen: Seen) -> list[Remark]:
+def in_the_clear(seen: Seen, limit: None) -> list[Remark]:
     """Say how many of the newest jobs have encrypted arguments in the clear."""
     ((number,),) = rows_with_keys(seen.database, "in_the_clear", IN_THE_CLEAR)
     if not number:
@@ -26,3 +26,10 @@ def remarks(seen: Seen) -> list[Remark]:
 
 # What a role that may not read keys reads through a view.
 ROLE_VIEWS = (Report("in_the_clear", IN_THE_CLEAR, ("number",)),)
+ALERTS = (
+    Alert(
+        "encrypted_in_clear",
+        "Of the newest jobs some have encrypted arguments that stand in the clear.",
+        in_the_clear,
+    ),
+)
