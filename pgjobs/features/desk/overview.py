@@ -268,7 +268,6 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     state = status.overview(database)
     shown = OverviewTables(admin_site, request.user, get_token(request))
     groups = failures(database)
-    now = database_time(database)
     period_name = request.GET.get("period")
     name = period_name if period_name in PERIODS else "hour"
     period = PERIODS[name]
@@ -309,7 +308,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         ],
         "above": [table for table in above if table is not None],
         "below": [table for table in below if table is not None],
-        "looked_at": exact(now),
+        "looked_at": exact(database_time(database)),
         "behind": replica_age(database),
         "databases": databases(request, admin_site),
     }
