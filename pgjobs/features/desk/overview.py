@@ -268,14 +268,14 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     state = status.overview(database)
     shown = OverviewTables(admin_site, request.user, get_token(request))
     groups = failures(database)
-    period_name = request.GET.get("period")
-    name = period_name if period_name in PERIODS else "hour"
+    now = database_time(database)
+    name = request.GET.get("period")
+    name = name if name in PERIODS else "hour"
     period = PERIODS[name]
     narrowed = {key: filter_of(request, key) for key in ("task", "queue_name")}
     sums = figures(database, period, **narrowed)
     history = History(sums.spans, period, versions(database, period))
-    hour = sums if name == "hour" and not any(narrowed.values()) else None
-    hour = hour or figures(database, PERIODS["hour"])
+    hour = figures(database, PERIODS["hour"])
     first = [*made_by("OVERVIEW_FIRST", shown)]
     above = [
         shown.errors(groups),
@@ -308,7 +308,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         ],
         "above": [table for table in above if table is not None],
         "below": [table for table in below if table is not None],
-        "looked_at": exact(database_time(database)),
+        "looked_at": exact(now),
         "behind": replica_age(database),
         "databases": databases(request, admin_site),
     }
