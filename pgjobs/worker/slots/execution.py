@@ -95,6 +95,7 @@ class Execution:
         self.task = task
         self.host = host
         self.options = task.options if task else Options()
+        self.asks_features = job.results is not None or self.options.prepares
         # A row that SQL has inserted leaves the time limit to the task.
         self.limit = job.timeout or self.options.time_limit or default_limit
         self.running = self.running_class(
@@ -170,10 +171,6 @@ class Execution:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
         return None
 
-    @property
-    def asks_features(self) -> bool:
-        return self.job.results is not None or self.options.prepares
-
     def fill_in(self) -> Unsuccessful | None:
         """Complete the arguments by what jobs before have returned, and open them."""
         outcomes = (module.fill_in(self) for module in modules("arriving"))
@@ -205,7 +202,9 @@ class Execution:
             raise suspended
         if "steps" in vars(self.running):  # asked here, to spare most jobs a call
             self.running.ends()
-        return self.options.kept(self.running, json_result(value, self.task))
+        text = json_result(value, self.task)
+        is_kept = "seal" in vars(self.running)  # asked here, too
+        return self.options.kept(self.running, text) if is_kept else text
 
     def ended_by(self, error: BaseException) -> Unsuccessful:
         if (suspended := self.running.suspended) and not isinstance(error, FIRST):
