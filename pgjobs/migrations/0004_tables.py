@@ -2,7 +2,6 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
-import django.db.models.expressions
 import django.db.models.fields.json
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
@@ -329,22 +328,22 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='figure',
             name='run_buckets',
-            field=pgjobs.fields.Histogram(db_comment='Pairs of a bucket and how many attempts ran for so long: bucket 0 is under 10 us, each further one reaches 1.2 times as far.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='run times'),
+            field=pgjobs.fields.Histogram(db_comment='Pairs of a bucket and how many attempts ran for so long: bucket 0 is under 10 us, each further one reaches 1.2 times as far.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='run times'),
         ),
         migrations.AddField(
             model_name='figure',
             name='wait_buckets',
-            field=pgjobs.fields.Histogram(db_comment='Claimed jobs by the time since they could run, like run_buckets.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='waiting times'),
+            field=pgjobs.fields.Histogram(db_comment='Claimed jobs by the time since they could run, like run_buckets.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='waiting times'),
         ),
         migrations.AlterField(
             model_name='figure',
             name='run_times',
-            field=pgjobs.fields.Histogram(db_comment='As release 0.9.0 counts attempts by run time: under 1 ms, under 2 ms, under 4 ms and so on; the last number has all others.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='run times'),
+            field=pgjobs.fields.Histogram(db_comment='As release 0.9.0 counts attempts by run time: under 1 ms, under 2 ms, under 4 ms and so on; the last number has all others.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='run times'),
         ),
         migrations.AlterField(
             model_name='figure',
             name='wait_times',
-            field=pgjobs.fields.Histogram(db_comment='Like run_times: the time since claimed jobs could run.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='waiting times'),
+            field=pgjobs.fields.Histogram(db_comment='Like run_times: the time since claimed jobs could run.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='waiting times'),
         ),
         RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
         RunFiles('tables/durable.sql', undone_by='tables/durable_undone.sql'),

@@ -301,7 +301,7 @@ def busy(no_schedules, no_subscriptions):
 def counted() -> list[dict[str, Any]]:
     """Return what a worker has counted of a job."""
     sums = Counted()
-    sums.begin(("default", "tests.noop")).run_times[0] += 1
+    sums.begin(("default", "tests.noop")).run_times[0] = 1
     return sums.rows()
 
 
@@ -420,6 +420,7 @@ class Working:
             "make_queues": lambda: upkeep.make_queues(execute, ["new"]),
             "add_figures": lambda: desk.add_figures(execute, counted()),
             "prune_figures": lambda: desk.prune_figures(execute, 60.0, 60.0),
+            "prune_ended_workers": lambda: desk.prune_ended_workers(execute),
             "prune_audit": lambda: pruning.prune_audit(execute),
             "prune_successes": lambda: prune_successes(execute, OLDEST, upkeep.ALL_DUE),
         }
