@@ -102,17 +102,6 @@ def test_forms_of_queues_are_audited():
     assert not Queue.objects.exists()
 
 
-def test_commands_are_audited():
-    call_command("pausejobs", "mail", verbosity=0)
-    call_command("resumejobs", "mail", verbosity=0)
-    call_command("resumejobs", "mail", verbosity=0)  # it changes nothing
-    assert [(via, act, model, number) for via, act, model, _, number in entries()] == [
-        ("command", "pause", "queue", 1),
-        ("command", "resume", "queue", 1),
-    ]
-    assert "@" in AuditEntry.objects.order_by("pk")[0].actor
-
-
 def test_functions_of_sql_are_audited():
     id = insert()
     with connection.cursor() as cursor:

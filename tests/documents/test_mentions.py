@@ -36,7 +36,7 @@ PARSERS = {"benchmarks": benchmarks_parser, "chaos": chaos_parser}
 EXTRA = re.compile(r"(?:pgjobs|\.)\[([a-z,]+)\]'?")
 BLOCK = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
 # `py` is code of other queues, which runs where they are installed.
-LANGUAGES = {"python", "py", "sql", "sh", "console", "text", "mermaid"}
+LANGUAGES = {"python", "py", "sql", "sh", "console", "text", "mermaid", "html"}
 
 
 def options_of(command: str) -> set[str]:
