@@ -22,6 +22,7 @@ OPERATOR = (
     "fail_job",
     "run_job_now",
     "pause_queue",
+    "change_taskdefinition",
     "run_schedule",
     "pause_schedule",
     "redeliver_event",
