@@ -69,6 +69,12 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         1: "the block is too large, or ids are beyond it already, or `--block` stands "
         "beside `--database all`"
     },
+    "tasks": {
+        0: "also if nothing had to be changed",
+        1: "there is no such task, its code declares no such option, or the value is "
+        "wrong",
+        2: "an act names no task or key, or `set` sets nothing",
+    },
     "synctasks": {
         0: "also if the definitions differed, without `--check`",
         1: "with `--check`, the definitions differ; or a task is declared wrongly",

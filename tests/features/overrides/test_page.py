@@ -4,6 +4,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from pgjobs.features.overrides.checks import check_overrides
 from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.models import AuditEntry, Override, TaskDefinition
 from tests.operators import messages_of, operator, text_of
@@ -132,3 +133,15 @@ def test_what_cannot_be_stored_is_an_error_of_the_form(given):
     assert "errorlist" in text_of(response)
     assert not Override.objects.exists()
     assert client.get(f"{form_of(task)}?kind=lock&key=%00").status_code == 200
+
+
+def test_check_names_the_tasks_that_differ_from_their_code():
+    override("task", "shop.charge_card", paused=True)
+    override("lock", "erp-7", paused=True)
+    assert check_overrides() == []
+    (message,) = check_overrides(databases=["default"])
+    assert message.id == "pgjobs.I070"
+    assert message.msg == (
+        "shop.charge_card differs from its code in the database 'default': paused."
+    )
+    assert "manage.py tasks lift shop.charge_card" in message.hint
