@@ -36,7 +36,7 @@ COLUMNS = (
     *("id", "at", "actor", "via", "act", "model", "object_id", "number", "chosen"),
     "note",
 )
-MODELS = ("batch", "errorgroup", "event", "job", "queue", "schedule", "taskdefinition")
+MODELS = ("batch", "errorgroup", "event", "job", "override", "queue", "schedule")
 
 
 class ActFilter(ChoiceFilter):
@@ -71,7 +71,7 @@ class ModelFilter(ChoiceFilter):
 class ViaFilter(ChoiceFilter):
     title = _("by")
     parameter_name = "via"
-    choices_by_name = {each.value: (each.label, {"via": each.value}) for each in Via}
+    choices_by_name = {name: (label, {"via": name}) for name, label in Via.choices}
 
 
 class TimeFilter(ChoiceFilter):
@@ -144,8 +144,8 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             for kind in CONTENT_TYPES
         }
         is_cut = is_narrowed(request) and latest_id() > LOOKED_AT
-        context["cut_at"] = LOOKED_AT if is_cut else None
-        return super().changelist_view(request, context | (extra_context or {}))
+        cut = {"cut_at": LOOKED_AT if is_cut else None}
+        return super().changelist_view(request, context | cut | (extra_context or {}))
 
     def url_of_export(self, kind: str) -> str:
         name = "admin:pgjobs_auditentry_export"

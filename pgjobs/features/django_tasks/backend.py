@@ -262,7 +262,8 @@ class DjangoTasks:
         """Yield the tasks that the backends have adapted, or can find."""
         for alias in task_backends.settings:
             if adapters := find_adapters(alias):
-                yield from adapters.known_tasks()
+                known = adapters.known_tasks()
+                yield from (task for task in known if task.declared.backend == alias)
 
     def queue_names(self) -> set[str]:
         """Return the queues that the settings of the backends name."""

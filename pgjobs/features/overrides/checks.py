@@ -39,6 +39,6 @@ def overrides_in(alias: str) -> Iterator[CheckMessage]:
         yield Info(
             f"{name} differs from its code in the database {alias!r}: "
             f"{wish_of(override).in_words}.",
-            hint=f"Operators have changed it. To undo that: manage.py tasks lift {name}.",
+            hint=f"Operators have changed it. Undo it: manage.py tasks lift {name}.",
             id="pgjobs.I070",
         )

@@ -2,7 +2,6 @@
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -35,6 +34,7 @@ from .queue import (
 )
 from .tables import Kind, Override
 
+KEYED = ("lock", "limit", "rate")
 TITLES = ("task", "queue", "max_running", "rate", "state")
 VERBS = {
     "pause": "start none of its jobs until it is resumed",
@@ -104,9 +104,9 @@ class Command(QueueCommand):
             return
         shown = [(task, overrides.get(task.name)) for task in tasks]
         notes = [note_of(override) for _, override in shown]
-        rows = [row(task, override) for task, override in shown]
+        cells = [row(task, override) for task, override in shown]
         otherwise = "No tasks: run 'manage.py synctasks', or start a worker."
-        print_table(self.stdout, TITLES, rows, otherwise, TITLES[:2], notes)
+        print_table(self.stdout, TITLES, cells, otherwise, TITLES[:2], notes)
         for each in keys:
             said = wish_of(each).in_words
             self.stdout.write(f"{each.kind} {one_line(each.key)}: {said}")
@@ -150,7 +150,7 @@ class Command(QueueCommand):
 
 def add_subject(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="TASK", help="name of the task")
-    for kind in (Kind.LOCK, Kind.LIMIT, Kind.RATE):
+    for kind in KEYED:
         # --rate of `set` is the rate itself.
         parser.add_argument(
             f"--{kind}-key",
@@ -161,10 +161,8 @@ def add_subject(parser: ArgumentParser) -> None:
 
 def subject_of(options: dict[str, Any]) -> tuple[str, str]:
     """Return what an act is about: a kind and a key. Raises CommandError."""
-    given = [(Kind.TASK.value, options["name"])] + [
-        (kind.value, options[f"{kind}_key"])
-        for kind in (Kind.LOCK, Kind.LIMIT, Kind.RATE)
-    ]
+    given = [("task", options["name"])]
+    given += [(kind, options[f"{kind}_key"]) for kind in KEYED]
     named = [(kind, key) for kind, key in given if key is not None]
     if len(named) != 1:
         raise CommandError(
@@ -199,7 +197,7 @@ def wished(verb: str, before: Wish, options: dict[str, Any]) -> Wish:
 # What is shown
 
 
-def row(task: TaskDefinition, override: Override | None) -> Iterable[Any]:
+def row(task: TaskDefinition, override: Override | None) -> tuple[Any, ...]:
     declared, wish = Declared.of(task), wish_of(override)
     options = task.options if isinstance(task.options, dict) else {}
     state = "active" if task.gone_at is None else "gone"

@@ -155,7 +155,7 @@ class OverridesMixin(ButtonsAdmin):
         is_key = kind in Kind.values and kind != Kind.TASK and "\0" not in key
         if sees_keys and is_key and 0 < len(key) <= LONGEST_KEY:
             return kind, key
-        return Kind.TASK, definition.name
+        return "task", definition.name
 
     def store(self, request, definition, declared: Declared, form) -> bool:
         """Store what the form says; return False if it turns out to have errors."""
@@ -171,9 +171,7 @@ class OverridesMixin(ButtonsAdmin):
         except InvalidTask as error:
             form.add_error(None, str(error))
             return False
-        text = (
-            gettext("%(what)s is changed.") if changed else gettext("Nothing changed.")
-        )
+        text = gettext("%(what)s is changed.")
         shown = excerpt(f"{Kind(kind).label} {key}", LONGEST_CELL)
         level = messages.SUCCESS if changed else messages.WARNING
         if not changed:
@@ -186,7 +184,7 @@ class OverridesMixin(ButtonsAdmin):
     @admin.display(description=_("at run time"))
     def at_run_time(self, definition: TaskDefinition) -> str:
         """Show where the code and operators differ."""
-        override = current(TaskDefinition.objects.db, Kind.TASK, definition.name)
+        override = current(TaskDefinition.objects.db, "task", definition.name)
         if override is None:
             return gettext("as the code says")
         return in_words(override, Declared.of(definition))
