@@ -65,7 +65,12 @@ class Command(QueueCommand):
             each = verbs.add_parser(verb, help=text, **examples_of(f"tasks {verb}"))
             add_subject(each)
             if verb == "set":
-                each.add_argument("--max-running", type=whole_number, metavar="N")
+                each.add_argument(
+                    "--max-running",
+                    type=whole_number,
+                    metavar="N",
+                    help="the most jobs of each limit key that run at a time",
+                )
                 each.add_argument("--rate", metavar="RATE", help="such as 100/minute")
             if verb in ("pause", "set"):
                 each.add_argument(

@@ -52,7 +52,7 @@ def test_job_is_added_and_run_again_with_changes(definition):
     )
     page = add_job(definition)
     assert client.get(page).status_code == 200
-    client.post(page, {"argument_a": "1", "argument_b": "2", "priority": "0"})
+    client.post(page, {"argument-a": "1", "argument-b": "2", "priority": "0"})
     job = Job.objects.get()
     assert (job.task, job.kwargs) == (NAME, {"a": 1, "b": 2})
     shown = text_of(client.get(reverse("admin:pgjobs_job_change", args=(job.pk,))))

@@ -15,7 +15,7 @@ BEGIN
         ))
         RETURNING id, kind, key, until
     ),
-    noted AS (
+    entry AS (
         INSERT INTO pgjobs_auditentry (actor, via, act, model, object_id, number, chosen)
         SELECT 'pgjobs', 'SQL', 'end', 'override', id, 1, kind || ' ' || key
         FROM ended
