@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from .features.durable.job import Answering
     from .features.durable.options import TaskOptions as DurableOptions
     from .features.durable.running_job import Waiting
+    from .features.encryption.options import TaskOptions as EncryptionOptions
+    from .features.encryption.running_job import Sealing
     from .features.follow_ups.options import TaskOptions as FollowUpOptions
+    from .features.isolation.options import TaskOptions as TaskIsolation
     from .features.keeping.options import JobOptions as KeepingJob
     from .features.keeping.options import TaskOptions as KeepingTask
     from .features.schedules.options import TaskOptions as ScheduleOptions
@@ -44,9 +47,11 @@ if TYPE_CHECKING:
         AfterFailure,
         DependencyOptions,
         DurableOptions,
+        EncryptionOptions,
         FollowUpOptions,
         KeepingTask,
         ScheduleOptions,
+        TaskIsolation,
         TaskUnits,
         total=False,
     ):
@@ -55,7 +60,7 @@ if TYPE_CHECKING:
     class JobMethods(Answering):
         """What features add to `Job`."""
 
-    class RunningJobMethods(Waiting):
+    class RunningJobMethods(Waiting, Sealing):
         """What features add to `RunningJob`."""
 
 
@@ -167,7 +172,8 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - where it runs, and what starts first: `database`, `queue_name`, `priority`
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
-      `process_units`
+      `process_units`, `isolated`, `memory_limit`
+    - what only workers can read: `encrypted`, `keyed_hash`
     - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`

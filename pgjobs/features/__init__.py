@@ -18,6 +18,7 @@ FEATURES: tuple[str, ...] = (
     "dependencies",
     "units",
     "batches",
+    "encryption",
     "results",
     "follow_ups",
     "durable",
@@ -36,6 +37,8 @@ FEATURES: tuple[str, ...] = (
     "keeping",
     "audit",
     "overrides",
+    "isolation",
+    "job_pages",
 )
 
 

@@ -131,6 +131,7 @@ class Task(Generic[P, R, J]):
             return self.original.signature
         signature = Signature(self.name, self.function)
         self.options.definition(signature)  # raises InvalidTask
+        self.options.complete(signature)
         return signature
 
     @property
@@ -141,6 +142,10 @@ class Task(Generic[P, R, J]):
     @cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
+
+    def has_dependencies(self) -> bool:
+        """Whether its jobs have the column `dependencies`; ask `registry.derived`."""
+        return self.options.has_dependencies(self)
 
     @overload
     def using(
@@ -213,7 +218,7 @@ class Task(Generic[P, R, J]):
         options = self.options
         new_job = options.new_job(self.name, stored)
         if options.has_keys:
-            new_job = new_job._replace(**self.key_columns(stored, args, kwargs))
+            new_job = new_job.with_columns(self.key_columns(stored, args, kwargs))
         if options.has_dependencies(self):
             dependencies = dump_checked(options.dependencies_of(self, stored))
             new_job = new_job._replace(dependencies=dependencies)

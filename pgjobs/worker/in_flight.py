@@ -7,9 +7,10 @@ from typing import TypeVar
 from ..features import modules
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
+from ..tasks.registry import registry
 from .observer import AttemptEnd
 
-T = TypeVar("T", Success, Unsuccessful)
+T = TypeVar("T", Success, Completed, Unsuccessful)
 
 MOST_KEPT = 100  # outcomes that a worker keeps beside its slots
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
@@ -112,12 +113,6 @@ class InFlight:
         """Return the outcomes of one kind that can be stored now."""
         return [outcome for outcome in self.recordable if isinstance(outcome, kind)]
 
-    @property
-    def completed(self) -> list[Completed]:
-        return [
-            outcome for outcome in self.unrecorded if isinstance(outcome, Completed)
-        ]
-
     def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether other jobs may wait for the end of one of these jobs."""
         return bool(self.keyed) and any(
@@ -133,7 +128,8 @@ class InFlight:
     def runs_last_chance(self) -> bool:
         """Whether the only job in flight is one that must run alone."""
         return len(self.jobs) == 1 and any(
-            job.is_last_chance for job in self.jobs.values()
+            job.is_last_chance and not registry.has_own_process(job.task)
+            for job in self.jobs.values()
         )
 
     def close(

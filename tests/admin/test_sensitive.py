@@ -2,11 +2,9 @@
 
 import json
 from base64 import b64encode
-from io import StringIO
 from urllib.parse import quote
 
 import pytest
-from django.core.management import call_command
 from django.utils.timezone import now
 
 from pgjobs import current_job, enqueue, task
@@ -85,11 +83,10 @@ def test_argument_that_does_not_fit_is_not_quoted():
 
 
 @committing
-def test_pages_and_exports_mask_it(job):
+def test_pages_mask_it(job):
     client = operator("view_job", "view_job_arguments")
-    for address in (LIST, page_of(job), f"{LIST}export.csv", f"{LIST}export.json"):
-        response = client.get(address)
-        text = response.getvalue().decode() if response.streaming else text_of(response)
+    for address in (LIST, page_of(job)):
+        text = text_of(client.get(address))
         assert SECRET not in text, address
         assert "a guitar" in text, address
 
@@ -342,10 +339,6 @@ def test_keys_show_no_sensitive_value(options, searcher):
     job = with_keys(**options)
     drain()
     outputs = [text_of(searcher.get(address)) for address in (LIST, page_of(job))]
-    for command in (("jobstatus",), ("jobstatus", "--json")):
-        output = StringIO()
-        call_command(*command, stdout=output)
-        outputs.append(output.getvalue())
     for text in outputs:
         assert SECRET not in text
 

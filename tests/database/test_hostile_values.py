@@ -25,7 +25,7 @@ from pgjobs.features.events import prunejobs
 from pgjobs.features.events import queue as events
 from pgjobs.features.keeping.chore import prune_successes
 from pgjobs.features.keeping.successes import Client
-from pgjobs.management.prunejobs import count_kept
+from pgjobs.features.operating.pruning import count_kept
 from pgjobs.models import (
     Event,
     Job,
@@ -64,7 +64,7 @@ WAYS = [
     {"kind": "answer", "label": "yes", "asked": {"schema": {}, "permission": None}},
     {"kind": "event", "label": "no", "event": "order.*", "aggregate_id": None},
 ]
-# What a task that waits does besides; see `Suspended`.
+# What a task that waits does besides, see `Suspended`; and how an isolated one crashes.
 SUSPENDED: dict[str, dict[str, Any]] = {
     "SLEEP": {"statement": "suspend", "stores": {"name": "nap", "seconds": 60}},
     "WAIT": {
@@ -76,6 +76,7 @@ SUSPENDED: dict[str, dict[str, Any]] = {
             "ways": WAYS,
         },
     },
+    "CRASH": {"statement": "crash", "stores": None},
     "GO_ON": {
         "statement": "continue_as",
         "stores": {"args": "[]", "kwargs": "{}", "keys": {}},
@@ -514,6 +515,9 @@ class Working:
             reads_steps=True,
         )
         self.run("drop_answer", id=0)
+        self.run(
+            "mark_encrypted", job_id=job.id, lease_token=job.lease_token, marks="{}"
+        )
         self.run(
             "store_results",
             job_id=job.id,

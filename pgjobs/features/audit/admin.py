@@ -19,7 +19,6 @@ from django.utils.translation import gettext_lazy as _
 
 from ...admin.acting import all_that_match
 from ...admin.auditing import audited
-from ...admin.export import CONTENT_TYPES, counted, csv_lines
 from ...admin.filters import ChoiceFilter, reads_all
 from ...admin.links import page
 from ...admin.listing import LONGEST_TERM, ReadOnlyAdmin
@@ -29,6 +28,7 @@ from ...models.audit_entry import AuditEntry, Via
 from ...reports.job_rows import json_lines
 from ...reports.texts import excerpt
 from ..desk.overview import ACTS, act_in_words, name_of_model
+from ..job_pages.export import CONTENT_TYPES, counted, csv_lines
 
 # Nothing but the time has an index: an act of months ago is found by an export.
 LOOKED_AT = 100_000

@@ -7,7 +7,6 @@ from typing import Any
 from ...base.queue_database import database_time
 from ...management.auditing import audited
 from ...management.databases import QueueCommand
-from ...management.jobstatus import age, remark
 from ...management.parameters import (
     add_database,
     add_queues,
@@ -23,6 +22,7 @@ from ...models.queue import Queue
 from ...reports.status import QueueStatus, add_known, queue_statuses
 from ...reports.texts import one_line
 from .choosing import near, refuse
+from .status import age, remark
 
 MOST_NAMED = 20  # queues
 

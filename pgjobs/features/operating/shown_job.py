@@ -27,6 +27,7 @@ from .log_lines import in_local_time
 LONGEST_TEXT = 20_000
 MOST_ATTEMPTS = 20
 MOST_ACTS = 20
+LOOKED_AT = 5_000  # of the newest acts: only their time has an index
 MOST_LINKS = 20
 COLUMNS = ("worker_name", "life", "max_attempts", "crashes", "max_crashes", "timeout")
 TIMES = {
@@ -175,8 +176,13 @@ def links_of(alias: str, job: Job) -> Iterator[str]:
 
 def acts_on(alias: str, job: Job) -> Iterator[str]:
     """Yield what people did to this very job, the latest first."""
-    acts = AuditEntry.objects.using(alias).filter(model="job", object_id=job.pk)
-    for entry in acts.order_by("-pk")[:MOST_ACTS]:
+    entries_of_its_time = AuditEntry.objects.using(alias).filter(
+        at__gte=job.enqueued_at
+    )
+    newest = later.order_by("-at").values("pk")[:LOOKED_AT]
+    acts = AuditEntry.objects.using(alias).filter(pk__in=newest)
+    its_own = acts.filter(model="job", object_id=job.pk)
+    for entry in its_own.order_by("-pk")[:MOST_ACTS]:
         note = f": {one_line(entry.note)}" if entry.note else ""
         yield f"{entry.act} by {one_line(entry.actor)}, {moment(entry.at)}{note}"
 

@@ -40,5 +40,5 @@ def overrides_in(alias: str) -> Iterator[CheckMessage]:
             f"{name} differs from its code in the database {alias!r}: "
             f"{wish_of(override).in_words}.",
             hint=f"Operators have changed it. Undo it: manage.py tasks lift {name}.",
-            id="pgjobs.I070",
+            id="pgjobs.I090",
         )

@@ -14,7 +14,7 @@ from ...queue import admitting, recording, upkeep
 from ...queue.acts import announce_finished
 from ...queue.admitting import BEGINNING, Admission
 from ...queue.claiming import ClaimedJob, claim_all
-from ...queue.recording import Success
+from ...queue.recording import Completed, Outcome, Recorded, Success
 from ...queue.statements import DjangoClient, array
 from ...queue.upkeep import Batch
 from ...sql import statement
@@ -30,7 +30,7 @@ from ...worker.upkeep.announcer import announcements
 from ..dependencies.chore import Deciding, log_failure
 from ..dependencies.queue import BATCH
 from ..durable.queue import end_lives, wake
-from .execution import CallerExecution, Ended
+from .execution import CallerExecution
 
 LEASE = 86_400.0  # seconds: longer than any test
 MOST_TRIES = 100  # of an admission, while another session admits
@@ -64,7 +64,7 @@ class CallerWorker(Surroundings):
     def __exit__(self, kind, error, frames) -> None:
         with connections[self.database].cursor() as cursor:
             try:
-                cursor.execute(statement("leave"), {"id": self.id})
+                cursor.execute(statement("leave"), {"id": self.id, "how": "caller"})
             except DatabaseError:
                 if error is None:  # or that one broke the transaction
                     raise
@@ -162,13 +162,15 @@ class CallerWorker(Surroundings):
     def execution(self, job: ClaimedJob) -> CallerExecution:
         return CallerExecution(job, registry.find(job.task), self)
 
-    def record(self, execution: CallerExecution, outcome: Ended) -> str | None:
+    def record(self, execution: Execution, outcome: Outcome) -> str | None:
         """Store the outcome; return the job's status, or None if it is not ours now."""
         if report := execution.running.take_report():
             recording.report(self.execute, self.id, [report])
         if isinstance(outcome, Success):
             record = recording.record_successes
             recorded = record(self.execute, self.id, self.name, [outcome])
+        elif isinstance(outcome, Completed):  # in another process, by itself
+            recorded = [Recorded(outcome.lease_token, "SUCCESSFUL")]
         else:
             recorded = recording.record(self.execute, self.id, self.name, [outcome])
         status = dict(recorded).get(outcome.lease_token)

@@ -36,14 +36,20 @@ from ...tasks.arguments import Stored
 from ...tasks.hints import with_lists
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
+from ...tasks.registry import registry
 from ...tasks.running_job import ReportHost, RunningJob, current
 from ...tasks.sensitive import named_arguments
 from ...tasks.task import Task
 from ..job_log import log
 from . import atomic, kept_logs
 from .cleaning import clean_connections
-from .forks import NoSecondWorker
-from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
+from .interruption import (
+    CoroutineStopper,
+    NoSecondWorker,
+    Stopper,
+    ThreadStopper,
+    run_stoppable,
+)
 from .middleware import arun_inside, run_inside
 from .outcomes import coroutine_stack, describe, outcome_of, thread_stack, unsuccessful
 from .threads import BorrowedThread
@@ -102,6 +108,7 @@ class Execution:
             enqueued_at=job.enqueued_at,
             host=host,
             meta=loaded(job.meta) if job.meta else None,
+            resumed=job.resumed,
         )
         # A method of this object would make a cycle for the garbage collector.
         self.hide = self.running.hide = Hiding(
@@ -151,20 +158,24 @@ class Execution:
                 self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY
             )
             return unknown._replace(has_begun=False)
-        if self.job.results is not None and (unfit := self.fill_in()):
+        if self.asks_features and (unfit := self.fill_in()):
             return unfit
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
-            lacks_dependencies = not self.job.has_dependencies
-            if lacks_dependencies and self.task.options.has_dependencies(self.task):
+            depends = registry.derived(self.task.has_dependencies)
+            if depends and not self.job.has_dependencies:
                 return self.attach(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
         return None
 
+    @property
+    def asks_features(self) -> bool:
+        return self.job.results is not None or self.options.prepares
+
     def fill_in(self) -> Unsuccessful | None:
-        """Complete the arguments by what jobs before have returned."""
+        """Complete the arguments by what jobs before have returned, and open them."""
         outcomes = (module.fill_in(self) for module in modules("arriving"))
         return next(filter(None, outcomes), None)
 
@@ -194,7 +205,7 @@ class Execution:
             raise suspended
         if "steps" in vars(self.running):  # asked here, to spare most jobs a call
             self.running.ends()
-        return json_result(value, self.task)
+        return self.options.kept(self.running, json_result(value, self.task))
 
     def ended_by(self, error: BaseException) -> Unsuccessful:
         if (suspended := self.running.suspended) and not isinstance(error, FIRST):
@@ -317,10 +328,10 @@ class CoroutineExecution(Execution):
             async with ThreadSensitiveContext() as context:
                 # Without it asgiref would start a thread for each job.
                 SyncToAsync.context_to_thread_executor[context] = self.borrowed
-                if self.job.results is None:
-                    unable = self.prepare()
-                else:  # on a thread: it asks the database
+                if self.asks_features:  # on a thread: they ask the database
                     unable = await sync_to_async(self.prepare)()
+                else:
+                    unable = self.prepare()
                 return unable or await self.attempt()
         except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
             return self.broken_by(error)

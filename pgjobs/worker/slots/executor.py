@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
+from typing import Any
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
@@ -47,6 +48,7 @@ class Executor(Surroundings):
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
+        self.beside: list[Any] = []  # what features close when the worker ends
         self.submitted = 0  # jobs
         self.given_up = 0  # jobs whose code runs on although they have ended
 
@@ -68,8 +70,9 @@ class Executor(Surroundings):
             return None
         token, (job, task) = self.waiting.popitem(last=False)
         execution: Execution
-        if task is None or not task.is_async:
-            execution = ThreadExecution(job, task, self, self.default_limit)
+        if task is None or not task.is_async or task.options.execution:
+            made = (task and task.options.execution) or ThreadExecution
+            execution = made(job, task, self, self.default_limit)
         else:
             if self.event_loop is None:
                 self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)

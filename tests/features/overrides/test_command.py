@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from pgjobs.models import AuditEntry, Override, TaskDefinition
-from tests.management.test_watching import terminal  # noqa: F401
+from tests.features.operating.test_jobstatus import terminal  # noqa: F401
 
 pytestmark = pytest.mark.django_db
 

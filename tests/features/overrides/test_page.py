@@ -140,7 +140,7 @@ def test_check_names_the_tasks_that_differ_from_their_code():
     override("lock", "erp-7", paused=True)
     assert check_overrides() == []
     (message,) = check_overrides(databases=["default"])
-    assert message.id == "pgjobs.I070"
+    assert message.id == "pgjobs.I090"
     assert message.msg == (
         "shop.charge_card differs from its code in the database 'default': paused."
     )
