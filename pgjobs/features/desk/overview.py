@@ -407,7 +407,8 @@ class OverviewTables(ErrorTables, WorkerTable):
             )
             for each in latest
         ]
-        return Table(_("Activity"), columns, rows, _("Nothing yet."))
+        url = list_url("auditentry", self.site)
+        return Table(_("Activity"), columns, rows, _("Nothing yet."), url=url)
 
     def tasks(self, found: list[Sums]) -> Table:
         columns = (

@@ -176,12 +176,10 @@ def links_of(alias: str, job: Job) -> Iterator[str]:
 
 def acts_on(alias: str, job: Job) -> Iterator[str]:
     """Yield what people did to this very job, the latest first."""
-    entries_of_its_time = AuditEntry.objects.using(alias).filter(
-        at__gte=job.enqueued_at
-    )
+    acts = AuditEntry.objects.using(alias)
+    later = acts.filter(at__gte=job.enqueued_at)
     newest = later.order_by("-at").values("pk")[:LOOKED_AT]
-    acts = AuditEntry.objects.using(alias).filter(pk__in=newest)
-    its_own = acts.filter(model="job", object_id=job.pk)
+    its_own = acts.filter(pk__in=newest, model="job", object_id=job.pk)
     for entry in its_own.order_by("-pk")[:MOST_ACTS]:
         note = f": {one_line(entry.note)}" if entry.note else ""
         yield f"{entry.act} by {one_line(entry.actor)}, {moment(entry.at)}{note}"
