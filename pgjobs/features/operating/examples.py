@@ -110,6 +110,7 @@ EXAMPLES = (
             "queues limit mail none",
         ),
     ),
+    ("reencryptjobs", ("reencryptjobs",)),
     ("replayevents", ("replayevents --to shop.count_order --since 24h --dry-run",)),
     ("resumejobs", ("resumejobs mail reports",)),
     (
