@@ -1,6 +1,7 @@
 """The commands `queues`, `pausejobs` and `resumejobs`."""
 
 import json
+import re
 from io import StringIO
 
 import pytest
@@ -110,3 +111,20 @@ def test_queues_are_listed_with_and_without_rows():
     assert reports.split()[0] == "reports"
     listed = json.loads(printed("queues", "list", "--json"))
     assert [each["name"] for each in listed] == ["idle", "mail", "reports"]
+
+
+def test_status_shows_what_is_held_back_below_the_queue():
+    Queue.objects.create(name="mail", max_running=2, note="moving\nto Kiel").pause()
+    insert(queue_name="'mail'")
+    lines = printed("jobstatus").splitlines()
+    row = next(n for n, line in enumerate(lines) if line.startswith("mail "))
+    pattern = r"  paused for [\d.]+ m?s, at most 2 running, moving to Kiel"
+    assert re.fullmatch(pattern, lines[row + 1])
+    data = json.loads(printed("jobstatus", "--json"))
+    assert data["queues"][0]["note"] == "moving\nto Kiel"
+
+
+def test_command_that_refuses_leaves_no_entry():
+    with pytest.raises(CommandError):
+        call_command("enqueuejob", "shop.no_such_task")
+    assert not AuditEntry.objects.exists()
