@@ -44,6 +44,8 @@ WRITERS = {
     "features/durable/functions/mark_step.sql",
     "features/durable/functions/let_go_on.sql",
     "features/durable/suspend.sql",
+    "features/overrides/functions/hold_ready.sql",
+    "features/overrides/functions/stop_job.sql",
 }
 TOKENS = re.compile(
     r"\([^()]*\bstatus\b[^()]*\)\s*="  # (status, failures) = (SELECT ...)

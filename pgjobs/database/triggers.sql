@@ -29,6 +29,27 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
     )
     EXECUTE FUNCTION pgjobs_queue_inserted();
 
+-- The rows of an INSERT look at a setting: the statement has asked whether a task is
+-- paused. Of all updates only one that makes a job READY asks, and no claim.
+CREATE OR REPLACE TRIGGER pgjobs_see_pauses
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+
+CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (NEW.status = 'READY' AND current_setting('pgjobs.pauses', true) = 'on')
+    EXECUTE FUNCTION pgjobs_stop_job();
+
+CREATE OR REPLACE TRIGGER pgjobs_stop_changed
+    BEFORE UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_stop_job();
+
 -- The columns that neither a claim nor a success names; constraints/is_job.sql has the
 -- others.
 CREATE OR REPLACE TRIGGER pgjobs_check_job

@@ -35,6 +35,8 @@ FEATURES: tuple[str, ...] = (
     "exporters",
     "http",
     "keeping",
+    "audit",
+    "overrides",
     "isolation",
     "job_pages",
 )

@@ -71,6 +71,7 @@ ANSWERS = {
     "prometheus": "telemetry",
     "pass a result": "guides/results",
     "delete successes": "guides/keep",
+    "pause a task": "guides/overrides",
     "released": "reference/statuses",
     "rename a task": "guides/renaming",
     "rest framework": "guides/status_address",

@@ -1,5 +1,6 @@
 """`run_jobs`: what a worker would do with the queue, inside of a test's transaction."""
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from math import inf
@@ -13,6 +14,10 @@ from .clock import QueueClock, seconds_until, warn_of_clock
 from .execution import CallerExecution, CommitHooks, refuse_event_loop
 from .isolated import CalledExecution, Children, children
 from .replaying import replay_job
+
+# Python prints warnings that nobody handles. A test gets the errors raised, or has
+# asked for none.
+logging.getLogger("pgjobs.job").addHandler(logging.NullHandler())
 
 ENDED = (*FINISHED, "CONTINUED")
 MOST_RUNS = 1_000  # unless the caller gives a limit
