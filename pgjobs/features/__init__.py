@@ -34,6 +34,7 @@ FEATURES: tuple[str, ...] = (
     "exporters",
     "http",
     "keeping",
+    "chunks",
 )
 
 

@@ -1809,6 +1809,10 @@ BEGIN
                 + (NEW.keys -> 'deadline')::numeric
         );
     END IF;
+    IF NEW.keys ? 'chunk_wait' AND NEW.run_after IS NULL THEN
+        NEW.run_after := NEW.enqueued_at
+            + make_interval(secs => (NEW.keys -> 'chunk_wait')::float8);
+    END IF;
     IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
         OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
     THEN
@@ -3012,6 +3016,31 @@ BEGIN
     );
     RETURN mark || left(padded, places::integer) || '.'
         || right(padded, -places::integer);
+END
+$$;
+""",
+    ),
+    "function pgjobs_halved_call": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_halved_call(
+    chunk jsonb, life integer, attempts integer
+) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF chunk ->> 'attempt' = format('%s:%s', life, attempts) AND chunk ? 'place'
+        AND (chunk -> 'members')::integer > 1
+    THEN
+        RETURN jsonb_build_object(
+            'attempt', chunk -> 'attempt', 'alone', chunk -> 'attempt',
+            'call', chunk -> 'call', 'first', chunk -> 'first',
+            'part', format(
+                '%s.%s', chunk ->> 'call',
+                (2 * ((chunk -> 'place')::integer - 1) >= (chunk -> 'members')::integer)
+                    ::integer
+            )
+        ) || CASE WHEN chunk ? 'ids' THEN jsonb_build_object('ids', chunk -> 'ids')
+            ELSE '{}' END;
+    END IF;
+    RETURN NULL;
 END
 $$;
 """,
@@ -5263,7 +5292,7 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[] <> '{}'
+    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at,chunk_by,chunk_wait}'::text[] <> '{}'
 $$;
 """,
     ),
@@ -6777,6 +6806,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_room": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgjq" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825649, pg_catalog.hashtext(queue)
+    ) THEN
+        RETURN 0;
+    END IF;
+    RETURN (
+        SELECT greatest(
+            max_running - (
+                SELECT count(*) FROM pgjobs_job
+                WHERE status = 'RUNNING' AND queue_name = queue
+            ),
+            0
+        )
+        FROM pgjobs_queue WHERE name = queue
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgjq" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825649, pg_catalog.hashtext(queue)
+    ) THEN
+        RETURN 0;
+    END IF;
+    RETURN (
+        SELECT greatest(
+            max_running - (
+                SELECT count(*) FROM pgjobs_job
+                WHERE status = 'RUNNING' AND queue_name = queue
+                    -- A call of many jobs counts as one, by its first.
+                    AND (
+                        chunk ->> 'first' <> id::text
+                        AND chunk ->> 'attempt' = life || ':' || attempts
+                    ) IS NOT TRUE
+            ),
+            0
+        )
+        FROM pgjobs_queue WHERE name = queue
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_served_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_served_of(names text[]) RETURNS text[]
@@ -7864,6 +7944,7 @@ CALLS = [
     "pgjobs_ends_for_others",
     "pgjobs_find_awaited",
     "pgjobs_free_keys",
+    "pgjobs_halved_call",
     "pgjobs_host_room",
     "pgjobs_is_served",
     "pgjobs_is_waited_for",
@@ -7897,6 +7978,7 @@ FILES = {
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
+    "constraints/chunk_key.sql": "f69e3a19193052bfaf37d5c15ef6efaf8e7fb72dd2457a7d6d352eaade42b54c",
     "tables/workers.sql": "4a510fb097d224b46ef53e089589bd874620c06d5e0e7c97dbc989f004db5b31",
     "tables/durable.sql": "9be46d8471942690b0e4896f1ed0be4515f9530a04a721ac42940ce0d7b93669",
     "tables/without_candidate.sql": "f282105855227e0c26022a91d8b0dcafed67a392db8bacbc7ae1d98fd32321cb",

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
+from ..features import modules
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits
 from ..queue.recording import deleting
@@ -151,9 +152,11 @@ class Claimer:
     def begin(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hand jobs that were claimed to the slots."""
         if jobs:
+            for module in modules("gathering"):
+                jobs = module.gathered(self, jobs)
             was_idle = self.in_flight.is_empty
             self.in_flight.claim(jobs)
-            self.recorder.executor.submit(jobs)
+            self.recorder.executor.submit(self.in_flight.take_slots(jobs))
             if was_idle:
                 # Let the slot's thread go first. Beside other jobs this costs switches.
                 sleep(0)

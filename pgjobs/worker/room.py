@@ -64,11 +64,11 @@ class Capacity:
         """Return what the pass that begins may record and claim."""
         in_flight = self.in_flight
         successes = in_flight.recordable_as(Success) if in_flight.unrecorded else []
-        if successes and not self.lifetime.is_over:
+        if successes and not (self.lifetime.is_over or in_flight.companions):
             # To record all would leave the slots nothing to run until the claim has
             # brought others.
             successes = successes[: max(len(in_flight.jobs) // 2, self.options.slots)]
-        held = len(in_flight.jobs) - len(successes)
+        held = in_flight.slots_without(successes)
         slots = self.free_slots(held)
         admitting = self.admitting
         admits = now >= admitting.next_event or (
@@ -86,7 +86,7 @@ class Capacity:
     @property
     def has_room(self) -> bool:
         """Whether a job may begin at once."""
-        return self.free_slots(len(self.in_flight.jobs)) > 0
+        return self.free_slots(self.in_flight.slots_without()) > 0
 
     def free_slots(self, held: int) -> int:
         """Return how many jobs may begin beside those that the worker holds."""

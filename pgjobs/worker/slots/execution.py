@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import Context
 from functools import partial
 from time import monotonic
@@ -135,6 +135,10 @@ class Execution:
         """Return the present stack of the job's code."""
         raise NotImplementedError
 
+    def each(self, outcome: Outcome) -> Iterable[Outcome]:
+        """Return what becomes of each job of the call; usually it is one."""
+        return (outcome,)
+
     def given_up(self) -> Unsuccessful:
         """Return the outcome of an attempt that did not end in time."""
         outcome = self.ended_by(TaskTimeout())
@@ -162,6 +166,11 @@ class Execution:
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
         return None
+
+    @property
+    def asks_before(self) -> bool:
+        """Whether `prepare` asks the database, which needs a thread."""
+        return self.job.results is not None
 
     def fill_in(self) -> Unsuccessful | None:
         """Complete the arguments by what jobs before have returned."""
@@ -317,10 +326,10 @@ class CoroutineExecution(Execution):
             async with ThreadSensitiveContext() as context:
                 # Without it asgiref would start a thread for each job.
                 SyncToAsync.context_to_thread_executor[context] = self.borrowed
-                if self.job.results is None:
-                    unable = self.prepare()
-                else:  # on a thread: it asks the database
+                if self.asks_before:
                     unable = await sync_to_async(self.prepare)()
+                else:
+                    unable = self.prepare()
                 return unable or await self.attempt()
         except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
             return self.broken_by(error)

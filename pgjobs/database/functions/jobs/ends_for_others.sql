@@ -3,5 +3,5 @@
 -- key. NULL: it has none.
 CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[] <> '{}'
+    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at,chunk_by,chunk_wait}'::text[] <> '{}'
 $$;

@@ -34,7 +34,9 @@ walk AS MATERIALIZED (
         ) AS range (highest, lowest, first_turn)
         CROSS JOIN LATERAL (
             SELECT ctid AS place, id, queue_name,
-                crashes + 1 >= max_crashes AS is_last_chance,
+                crashes + 1 >= max_crashes
+                    OR chunk IS NOT NULL AND chunk ? 'alone'
+                    AND chunk ->> 'alone' = life || ':' || attempts AS is_last_chance,
                 attempts > 0 OR max_crashes < 3 OR keys IS NOT NULL
                     OR process_units IS NOT NULL AS must_begin,
                 (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired,
