@@ -163,7 +163,7 @@ class Calling(Execution):
     running_class = CallJob
     running: CallJob  # type: ignore[assignment]
 
-    def __init__(self, job: ClaimedJob, task: Task, *others: Any):
+    def __init__(self, job: ClaimedJob, task: Any, *others: Any):
         super().__init__(job, task, *others)
         host = self.host
         call = job.call

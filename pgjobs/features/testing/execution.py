@@ -126,7 +126,7 @@ class CallerExecution(Execution):
         return JobFailed(f"Job {self.job.id} ({self.job.task}): {outcome.reason}")
 
 
-class CallerCall(CallerCalling, CallerExecution):
+class CallerCall(CallerCalling, CallerExecution):  # type: ignore[misc]
     """A call of many jobs that its caller waits for."""
 
 

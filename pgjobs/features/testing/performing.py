@@ -112,8 +112,9 @@ def perform(
     - `event`, `batch`: those that the job is to have.
     - `cancel_requested`: the job was asked to stop.
 
-    Returns what the attempt did; of a list, what it did with each job. Raises InvalidTask for what is not bound, and
-    ValueError for an `attempt` that the job cannot have.
+    Returns what the attempt did; of a list, what it did with each job. Raises
+    InvalidTask for what is not bound, and ValueError for an `attempt` that the job
+    cannot have.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("perform")
@@ -320,7 +321,7 @@ class PerformedExecution(CallerExecution):
         """Do nothing: no other process can end the job."""
 
 
-class PerformedCall(CallerCalling, CallerExecution):
+class PerformedCall(CallerCalling, CallerExecution):  # type: ignore[misc]
     """A call that nothing claims and nothing records."""
 
     def announce(self) -> None:

@@ -10,6 +10,7 @@ from typing import TypedDict
 from pydantic import BaseModel
 
 from pgjobs import Cancel, Chunk, Fail, Retry, Snooze, current_job, task
+from pgjobs.features.chunks import gathering
 from pgjobs.tasks.backoff import constant
 from tests.tasks import wait_for_go, write
 
@@ -172,3 +173,20 @@ def words(calls: Chunk[Said]) -> list[str]:
 @task(chunk=10, name="tests.chunks.ranges")
 def ranges(calls: Chunk[Limited]) -> list[int]:
     return [call.args.high - call.args.low for call in calls]
+
+
+def die_at(place: str) -> None:
+    """Kill this process before or after it claims companions for the first time."""
+    name, _, where = place.partition(" ")
+    gather = getattr(gathering, name)
+
+    def dying(*arguments):
+        if where == "after":
+            gather(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(gathering, name, dying)
+
+
+if "PGJOBS_TEST_DIES" in os.environ:
+    die_at(os.environ["PGJOBS_TEST_DIES"])

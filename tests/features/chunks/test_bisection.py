@@ -5,8 +5,7 @@ from math import ceil, log2
 import pytest
 
 from pgjobs.models import Attempt, Job
-from tests.processes import WorkerProcess, drain, shared_queue, wait_for
-from tests.tasks import lines
+from tests.processes import drain, shared_queue
 
 from .tasks import async_picky, picky
 from .test_calls import calls_in, enqueue_all, path  # noqa: F401
@@ -75,9 +74,9 @@ def test_outage_costs_few_calls_and_is_kept_in_parts(path):  # noqa: F811
     Job.objects.update(kwargs={"path": path, "pk": 2, "tenant": 0})
     drain()
     assert set(statuses(jobs)) == {"SUCCESSFUL"}
-    assert max(map(len, calls_in(path)[most_calls(64) :])) == len(first) or len(
-        parts
-    ) > 1
+    assert (
+        max(map(len, calls_in(path)[most_calls(64) :])) == len(first) or len(parts) > 1
+    )
 
 
 def test_time_out_fails_all_and_is_not_bisected(path):  # noqa: F811
@@ -87,28 +86,3 @@ def test_time_out_fails_all_and_is_not_bisected(path):  # noqa: F811
     assert calls_in(path) == [[0, 1, 2, 3]]
     assert statuses(jobs) == ["FAILED"] * 4
     assert "took longer than 1 s" in Job.objects.first().reason
-
-
-def test_job_that_kills_its_process_fails_alone(path):  # noqa: F811
-    jobs = enqueue_all(picky, path, range(8))
-    poison(jobs[5], 3)
-    worker = WorkerProcess("--concurrency", "4")
-    try:
-        for _ in range(20):
-            wait_for(lambda: worker.process.poll() is not None or is_over(jobs))
-            if is_over(jobs):
-                break
-            worker = WorkerProcess("--concurrency", "4")
-    finally:
-        worker.process.kill()
-    assert statuses(jobs) == [*["SUCCESSFUL"] * 5, "FAILED", *["SUCCESSFUL"] * 2]
-    rows = [Job.objects.get(pk=job.pk) for job in jobs]
-    assert [row.crashes for row in rows] == [0, 0, 0, 0, 0, 3, 0, 0]
-    alone = [call for call in calls_in(path) if call == [5]]
-    assert len(alone) == 3
-    crashed = [line for line in lines(path) if "5" in line.split()]
-    assert [len(line.split()) for line in crashed] == [8, 4, 2, 1, 1, 1]
-
-
-def is_over(jobs) -> bool:
-    return not Job.objects.filter(finished_at=None).exists()

@@ -76,7 +76,7 @@ def test_job_of_a_higher_priority_comes_first_in_a_call(path):
 
 
 def test_arguments_of_a_call_have_a_largest_size(path, monkeypatch):
-    monkeypatch.setattr("pgjobs.features.chunks.gathering.MOST_BYTES", 500)
+    monkeypatch.setattr("pgjobs.features.chunks.gathering.MOST_BYTES", 700)
     long = path.replace("/calls", "/." * 100 + "/calls")
     enqueue_all(index, long, range(4))
     drain()

@@ -65,7 +65,7 @@ def test_perform_wants_one_list(path):  # noqa: F811
 
 
 def test_perform_bisects(path):  # noqa: F811
-    members = [Index(path, pk, tenant=pk == 2) for pk in range(4)]
+    members = [Index(path, pk, tenant=int(pk == 2)) for pk in range(4)]
     with pytest.raises(ValueError, match="poisoned"):
         perform(picky, members)
     assert calls_in(path) == [[0, 1, 2, 3], [0, 1], [2, 3], [2], [3]]
