@@ -1809,9 +1809,12 @@ BEGIN
                 + (NEW.keys -> 'deadline')::numeric
         );
     END IF;
-    IF NEW.keys ? 'chunk_wait' AND NEW.run_after IS NULL THEN
-        NEW.run_after := NEW.enqueued_at
-            + make_interval(secs => (NEW.keys -> 'chunk_wait')::float8);
+    IF NEW.keys ? 'chunk_wait' AND NEW.run_after IS NULL
+        AND jsonb_typeof(NEW.keys -> 'chunk_wait') = 'number'
+    THEN
+        NEW.run_after := NEW.enqueued_at + make_interval(
+            secs => least((NEW.keys -> 'chunk_wait')::numeric, 86400)::float8
+        );
     END IF;
     IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
         OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
@@ -3026,16 +3029,18 @@ $$;
     chunk jsonb, life integer, attempts integer
 ) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF chunk ->> 'attempt' = format('%s:%s', life, attempts) AND chunk ? 'place'
-        AND (chunk -> 'members')::integer > 1
+    IF chunk ->> 'attempt' = format('%s:%s', life, attempts)
+        AND chunk ->> 'place' ~ '^[1-9][0-9]{0,8}$'
+        AND chunk ->> 'members' ~ '^[1-9][0-9]{0,8}$' AND chunk ->> 'members' <> '1'
     THEN
         RETURN jsonb_build_object(
             'attempt', chunk -> 'attempt', 'alone', chunk -> 'attempt',
             'call', chunk -> 'call', 'first', chunk -> 'first',
             'part', format(
                 '%s.%s', chunk ->> 'call',
-                (2 * ((chunk -> 'place')::integer - 1) >= (chunk -> 'members')::integer)
-                    ::integer
+                (
+                    2 * ((chunk -> 'place')::bigint - 1) >= (chunk -> 'members')::bigint
+                )::integer
             )
         ) || CASE WHEN chunk ? 'ids' THEN jsonb_build_object('ids', chunk -> 'ids')
             ELSE '{}' END;
@@ -5162,7 +5167,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id', 'results', 'masked'
+            'needs', 'batch_id', 'results', 'masked', 'chunk_by', 'chunk_wait'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -5173,6 +5178,11 @@ BEGIN
                     THEN 'keys: on_success and on_failure must be names of tasks'
                 WHEN jsonb_typeof(NEW.keys -> 'masked') <> 'array'
                     THEN 'keys: masked must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_by') <> 'array'
+                    THEN 'keys: chunk_by must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_wait') <> 'number'
+                    OR (NEW.keys ->> 'chunk_wait')::numeric NOT BETWEEN 0 AND 86400
+                    THEN 'keys: chunk_wait must be seconds, at most a day'
             END;
             IF fault IS NULL AND NEW.keys ? 'results' THEN
                 EXECUTE pg_catalog.format(
@@ -7978,7 +7988,7 @@ FILES = {
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
-    "constraints/chunk_key.sql": "f69e3a19193052bfaf37d5c15ef6efaf8e7fb72dd2457a7d6d352eaade42b54c",
+    "constraints/chunk_key.sql": "4e54c4ca169ff951f56bcabba9c11b6e6eaa5033d317594471c9ed5afdcade7b",
     "tables/workers.sql": "4a510fb097d224b46ef53e089589bd874620c06d5e0e7c97dbc989f004db5b31",
     "tables/durable.sql": "9be46d8471942690b0e4896f1ed0be4515f9530a04a721ac42940ce0d7b93669",
     "tables/without_candidate.sql": "f282105855227e0c26022a91d8b0dcafed67a392db8bacbc7ae1d98fd32321cb",

@@ -20,7 +20,7 @@ BEGIN
         RETURN NULL;
     END IF;
     IF chunk ? 'part' AND chunk ->> 'attempt' = format('%s:%s', life, attempts) THEN
-        RETURN 'part ' || (chunk ->> 'part');
+        RETURN 'part ' || left(chunk ->> 'part', 100);
     END IF;
     IF keys -> 'chunk_by' = '[]' OR jsonb_typeof(keys -> 'chunk_by') <> 'array' THEN
         RETURN '';

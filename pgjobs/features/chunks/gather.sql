@@ -7,7 +7,7 @@
 -- its place in the call, by which a rescue halves it. The first row keeps the ids of all.
 WITH leader AS MATERIALIZED (
     SELECT id, task, queue_name, timeout, lease_token, attempts, life, runs_alone,
-        crashes + 1 >= max_crashes AS is_suspect,
+        crashes + 1 >= max_crashes AS is_last_chance,
         pgjobs_chunk_key(
             keys, kwargs, chunk, life, attempts - 1, 'READY', NULL, NULL
         ) AS chunk_key,
@@ -25,7 +25,7 @@ held AS MATERIALIZED (
     SELECT job.id, job.priority, job.turn,
         octet_length(job.args::text) + octet_length(job.kwargs::text) AS bytes
     FROM leader JOIN pgjobs_job AS job ON job.id = ANY (%(others)s::bigint[])
-    WHERE NOT is_suspect AND job.worker_id = %(worker_id)s
+    WHERE NOT is_last_chance AND job.worker_id = %(worker_id)s
         AND job.lease_token = ANY (%(tokens)s::bigint[])
         AND job.task = leader.task AND job.queue_name = leader.queue_name
         AND job.timeout IS NOT DISTINCT FROM leader.timeout
@@ -56,7 +56,7 @@ ready AS MATERIALIZED (
         LIMIT greatest(%(most)s - 1 - (SELECT count(*) FROM held), 0)
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS job
-    WHERE NOT is_suspect
+    WHERE NOT is_last_chance
 ),
 member AS MATERIALIZED (
     SELECT id, is_held, row_number() OVER listed AS place,

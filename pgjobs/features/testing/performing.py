@@ -120,15 +120,7 @@ def perform(
     refuse_event_loop("perform")
     if isinstance(bound, Task) and bound.options.chunk is not None and arguments:
         return perform_chunk(bound_all(bound, *arguments), attempt)
-    if arguments:
-        raise InvalidTask("perform takes the arguments bound: perform(task.bind(...)).")
-    if not isinstance(bound, BoundTask):
-        raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
-    if bound.later is not None:
-        raise InvalidTask(
-            f"perform runs {bound.task.name} alone: give it the value in place of "
-            f"{next(iter(bound.later.values()))!r}."
-        )
+    refuse_unbound(bound, arguments)
     if bound.options.chunk is not None:
         return perform_chunk([bound], attempt, cancel_requested)[0]
     host = Host(bound.options.own_database)
@@ -141,6 +133,19 @@ def perform(
     if error := execution.unexpected(outcome):
         raise error
     return performed(execution, outcome, host, jobs)
+
+
+def refuse_unbound(bound: Any, arguments: tuple) -> None:
+    """Raise InvalidTask for anything but a bound task with all its values."""
+    if arguments:
+        raise InvalidTask("perform takes the arguments bound: perform(task.bind(...)).")
+    if not isinstance(bound, BoundTask):
+        raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
+    if bound.later is not None:
+        raise InvalidTask(
+            f"perform runs {bound.task.name} alone: give it the value in place of "
+            f"{next(iter(bound.later.values()))!r}."
+        )
 
 
 def bound_all(task: Task[..., Any, Any], given: Any, *more: Any) -> list[BoundTask]:

@@ -9,10 +9,19 @@ from typing import TypedDict
 
 from pydantic import BaseModel
 
-from pgjobs import Cancel, Chunk, Fail, Retry, Snooze, current_job, task
+from pgjobs import (
+    Cancel,
+    Chunk,
+    Fail,
+    Retry,
+    Snooze,
+    current_job,
+    enqueue_many,
+    task,
+)
 from pgjobs.features.chunks import gathering
 from pgjobs.tasks.backoff import constant
-from tests.tasks import wait_for_go, write
+from tests.tasks import lines, wait_for_go, write
 
 
 @dataclass
@@ -34,6 +43,16 @@ class Limited(BaseModel):
     def model_post_init(self, context):
         if self.low > self.high:
             raise ValueError("low is above high")
+
+
+def calls_in(path) -> list[list[int]]:
+    """Return the numbers of the jobs of each call."""
+    return [[int(pk) for pk in line.split()] for line in lines(path)]
+
+
+def enqueue_all(task, path, numbers, **arguments):
+    bound = [task.bind(path=path, pk=number, **arguments) for number in numbers]
+    return enqueue_many(bound)
 
 
 def note_call(calls) -> list[int]:

@@ -7,8 +7,7 @@ import pytest
 from pgjobs.models import Attempt, Job
 from tests.processes import drain, shared_queue
 
-from .tasks import async_picky, picky
-from .test_calls import calls_in, enqueue_all, path  # noqa: F401
+from .tasks import async_picky, calls_in, enqueue_all, picky
 
 pytestmark = shared_queue
 
@@ -29,7 +28,7 @@ def statuses(jobs) -> list[str]:
 
 @pytest.mark.parametrize("task", [picky, async_picky])
 @pytest.mark.parametrize("place", [0, 17, 39])
-def test_job_that_raises_is_alone_soon(task, place, path):  # noqa: F811
+def test_job_that_raises_is_alone_soon(task, place, path):
     jobs = enqueue_all(task.using(max_attempts=1), path, range(40))
     poison(jobs[place], 1)
     drain()
@@ -43,7 +42,7 @@ def test_job_that_raises_is_alone_soon(task, place, path):  # noqa: F811
     assert Attempt.objects.count() == 1
 
 
-def test_halves_of_a_level_run_before_their_halves(path):  # noqa: F811
+def test_halves_of_a_level_run_before_their_halves(path):
     jobs = enqueue_all(picky.using(max_attempts=1), path, range(8))
     poison(jobs[0], 1)
     drain()
@@ -52,7 +51,7 @@ def test_halves_of_a_level_run_before_their_halves(path):  # noqa: F811
     ]
 
 
-def test_nine_tenths_of_the_others_end_within_ten_calls(path):  # noqa: F811
+def test_nine_tenths_of_the_others_end_within_ten_calls(path):
     jobs = enqueue_all(picky.using(max_attempts=1), path, range(64))
     poison(jobs[63], 1)
     drain()
@@ -60,7 +59,7 @@ def test_nine_tenths_of_the_others_end_within_ten_calls(path):  # noqa: F811
     assert sum(map(len, bad)) >= 0.9 * 63
 
 
-def test_outage_costs_few_calls_and_is_kept_in_parts(path):  # noqa: F811
+def test_outage_costs_few_calls_and_is_kept_in_parts(path):
     jobs = enqueue_all(picky, path, range(64))
     Job.objects.update(kwargs={"path": path, "pk": 1, "tenant": 1})
     loop = drain(max_jobs=1)
@@ -79,7 +78,7 @@ def test_outage_costs_few_calls_and_is_kept_in_parts(path):  # noqa: F811
     )
 
 
-def test_time_out_fails_all_and_is_not_bisected(path):  # noqa: F811
+def test_time_out_fails_all_and_is_not_bisected(path):
     jobs = enqueue_all(picky.using(max_attempts=1), path, range(4))
     poison(jobs[2], 2)
     drain()

@@ -6,11 +6,13 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.exceptions import InvalidArguments
 from pgjobs.models import Attempt, Job
 from tests.processes import drain, running_worker, shared_queue, wait_for
-from tests.tasks import let_go, lines, noop
+from tests.tasks import let_go, noop
 
 from .tasks import (
     async_squares,
     by_tenant,
+    calls_in,
+    enqueue_all,
     holding,
     index,
     marking,
@@ -23,20 +25,6 @@ from .tasks import (
 )
 
 pytestmark = shared_queue
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "calls")
-
-
-def calls_in(path) -> list[list[int]]:
-    return [[int(pk) for pk in line.split()] for line in lines(path)]
-
-
-def enqueue_all(task, path, numbers, **arguments):
-    bound = [task.bind(path=path, pk=number, **arguments) for number in numbers]
-    return enqueue_many(bound)
 
 
 # Who shares a call

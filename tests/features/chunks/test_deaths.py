@@ -8,9 +8,8 @@ from tests.actors import execute
 from tests.processes import shared_queue, wait_for
 from tests.tasks import let_go, lines, noop
 
-from .tasks import holding, picky
+from .tasks import calls_in, enqueue_all, holding, picky
 from .test_bisection import poison, statuses
-from .test_calls import calls_in, enqueue_all, path  # noqa: F401
 
 pytestmark = [shared_queue, pytest.mark.slow]
 BRISK = {
@@ -36,7 +35,7 @@ def is_over() -> bool:
 
 def test_job_that_kills_its_process_is_alone_after_halvings(
     start_worker,
-    path,  # noqa: F811
+    path,
 ):
     jobs = enqueue_all(picky, path, range(8))
     poison(jobs[5], 3)
@@ -49,7 +48,7 @@ def test_job_that_kills_its_process_is_alone_after_halvings(
     assert sum(pk == 3 for call in calls_in(path) for pk in call) == 2
 
 
-def test_no_other_job_is_in_the_process_of_a_half(start_worker, path):  # noqa: F811
+def test_no_other_job_is_in_the_process_of_a_half(start_worker, path):
     jobs = enqueue_all(picky, path, range(4))
     poison(jobs[0], 3)
     enqueue_many([noop.bind() for _ in range(50)])
@@ -61,7 +60,7 @@ def test_no_other_job_is_in_the_process_of_a_half(start_worker, path):  # noqa: 
     assert not Job.objects.filter(task=noop.name).exclude(status="SUCCESSFUL").exists()
 
 
-def test_jobs_of_a_killed_call_run_again_in_halves(start_worker, path):  # noqa: F811
+def test_jobs_of_a_killed_call_run_again_in_halves(start_worker, path):
     jobs = enqueue_all(holding, path, range(6))
     worker = start_worker(settings=BRISK)
     wait_for(lambda: calls_in(path))
@@ -77,7 +76,7 @@ def test_jobs_of_a_killed_call_run_again_in_halves(start_worker, path):  # noqa:
 def test_worker_that_dies_around_the_second_claim_loses_nothing(
     start_worker,
     path,
-    where,  # noqa: F811
+    where,
 ):
     jobs = enqueue_all(holding, path, range(6))
     let_go(path + ".go")

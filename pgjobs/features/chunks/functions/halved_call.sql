@@ -5,16 +5,18 @@ CREATE OR REPLACE FUNCTION pgjobs_halved_call(
     chunk jsonb, life integer, attempts integer
 ) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    IF chunk ->> 'attempt' = format('%s:%s', life, attempts) AND chunk ? 'place'
-        AND (chunk -> 'members')::integer > 1
+    IF chunk ->> 'attempt' = format('%s:%s', life, attempts)
+        AND chunk ->> 'place' ~ '^[1-9][0-9]{0,8}$'
+        AND chunk ->> 'members' ~ '^[1-9][0-9]{0,8}$' AND chunk ->> 'members' <> '1'
     THEN
         RETURN jsonb_build_object(
             'attempt', chunk -> 'attempt', 'alone', chunk -> 'attempt',
             'call', chunk -> 'call', 'first', chunk -> 'first',
             'part', format(
                 '%s.%s', chunk ->> 'call',
-                (2 * ((chunk -> 'place')::integer - 1) >= (chunk -> 'members')::integer)
-                    ::integer
+                (
+                    2 * ((chunk -> 'place')::bigint - 1) >= (chunk -> 'members')::bigint
+                )::integer
             )
         ) || CASE WHEN chunk ? 'ids' THEN jsonb_build_object('ids', chunk -> 'ids')
             ELSE '{}' END;
