@@ -177,10 +177,11 @@ def test_job_whose_arguments_do_not_fit_fails_alone(path):
 
 def test_job_that_is_cancelled_meanwhile_says_so_and_interrupts_nothing(path):
     jobs = enqueue_all(holding, path, range(3))
-    with running_worker():
+    with running_worker() as loop:
         wait_for(lambda: calls_in(path))
         assert jobs[2].cancel()
-        wait_for(lambda: Job.objects.get(pk=jobs[2].pk).cancel_requested_at)
+        (execution,) = loop.executor.running.values()
+        wait_for(lambda: execution.job.call.cancelled)
         let_go(path + ".go")
         wait_for(lambda: not Job.objects.running())
     statuses = [Job.objects.get(pk=job.pk).status for job in jobs]
