@@ -68,6 +68,7 @@ ANSWERS = {
     "prometheus": "telemetry",
     "pass a result": "guides/results",
     "delete successes": "guides/keep",
+    "bulk": "guides/chunks",
     "released": "reference/statuses",
     "rename a task": "guides/renaming",
     "rest framework": "guides/status_address",
