@@ -7503,6 +7503,31 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_queue_changed": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
+    BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_queue_changed();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
+    BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND num_nonnulls(
+            nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
+            NEW.line, NEW.waiting_for
+        ) > 0
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_queue_changed();
+""",
+    ),
     "trigger pgjobs_check_job": (
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT OR UPDATE OF
@@ -7530,6 +7555,35 @@ $$;
     FOR EACH ROW
     WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
     EXECUTE FUNCTION pgjobs_note_started();
+""",
+    ),
+    "trigger pgjobs_notify_changed": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
+        END
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR NEW.dependencies IS NOT NULL
+                OR NEW.keys - '{chunk_by,chunk_wait}'::text[] <> '{}'
+        END
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
 """,
     ),
     "trigger pgjobs_undone": (
