@@ -219,6 +219,12 @@ SETTINGS = {
         "Time in which an attempt may end after its time limit. "
         "Then its worker abandons it.",
     ),
+    "ISOLATED_JOBS_PER_CHILD": Setting(
+        1_000,
+        whole_number,
+        "Jobs of tasks with `isolated=True` that a process runs before another one "
+        "takes its place.",
+    ),
     "RETENTION": Setting(
         DEFAULT_RETENTION,
         retention,

@@ -77,6 +77,22 @@ class WorkerLost(Exception):
     """The worker died under the job; results of `django.tasks` show it so."""
 
 
+class MemoryLimitExceeded(Exception):
+    """The process of an isolated job took more bytes than its task allows."""
+
+    def __init__(self, taken: int, limit: int):
+        self.taken, self.limit = taken, limit
+        super().__init__(f"took {taken / 1e6:.0f} MB of {limit / 1e6:.0f} MB")
+
+
+class RemoteError(Exception):
+    """What an isolated task has raised in its process, as texts."""
+
+    def __init__(self, class_path: str, text: str, traceback: str):
+        self.class_path, self.text, self.traceback = class_path, text, traceback
+        super().__init__(text)
+
+
 class LeaseLost(Exception):
     """The job no longer belongs to its worker: it was rescued, ended or deleted."""
 

@@ -59,7 +59,10 @@ class EndListener(Protocol):
     """
 
     def of_interest(self, ends: Sequence[Any]) -> Sequence[Any]:
-        """Return the ends of attempts that it wants to hear of; the loop calls this."""
+        """Return the ends of attempts that it wants to hear of; the loop calls this.
+
+        It is not asked about tasks that `@task` has made.
+        """
 
     def ended(self, database: str, ids: Iterable[int]) -> None:
         """Hear of jobs that have ended anywhere; it finds those that concern it."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .features.durable.options import TaskOptions as DurableOptions
     from .features.durable.running_job import Waiting
     from .features.follow_ups.options import TaskOptions as FollowUpOptions
+    from .features.isolation.options import TaskOptions as TaskIsolation
     from .features.keeping.options import JobOptions as KeepingJob
     from .features.keeping.options import TaskOptions as KeepingTask
     from .features.schedules.options import TaskOptions as ScheduleOptions
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         FollowUpOptions,
         KeepingTask,
         ScheduleOptions,
+        TaskIsolation,
         TaskUnits,
         total=False,
     ):
@@ -222,7 +224,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - where it runs, and what starts first: `database`, `queue_name`, `priority`
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
-      `process_units`
+      `process_units`, `isolated`, `memory_limit`
     - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`

@@ -16,7 +16,7 @@ from pgjobs.features import FEATURES
 from pgjobs.models import Worker
 from pgjobs.queue import admitting
 from pgjobs.tasks import registry
-from pgjobs.worker import room, stopping
+from pgjobs.worker import claimer, stopping
 from tests import harness
 from tests.actors import execute
 from tests.processes import AROUND, ROOT, WorkerProcess, wait_for
@@ -309,7 +309,7 @@ def eager(monkeypatch):
     def take_for_short(capacity):
         capacity.seconds = 0.001
 
-    monkeypatch.setattr(room, "PREFETCH_SECONDS", 60.0)
-    monkeypatch.setattr(room.Capacity, "measure", take_for_short)
-    monkeypatch.setattr(room.Capacity, "brought", lambda *_: None)
+    monkeypatch.setattr(claimer, "PREFETCH_SECONDS", 60.0)
+    monkeypatch.setattr(claimer.Capacity, "measure", take_for_short)
+    monkeypatch.setattr(claimer.Capacity, "brought", lambda *_: None)
     monkeypatch.setattr(stopping, "LONGEST_WAIT", 600.0)

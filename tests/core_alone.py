@@ -58,7 +58,6 @@ LONG = {
 # They name what is of features by texts. The set may only become smaller.
 MIXED = {
     "tests/declaring/test_modules.py",
-    "tests/management/test_commands.py",
     "tests/management/test_refusals.py",
     "tests/queue/test_crowds.py",
     "tests/queue/test_new_job.py",

@@ -23,7 +23,6 @@ ROOT = Path(__file__).parents[1] / "pgjobs"
 FETCHING = (
     "worker/claimer.py",
     "worker/fetch_rule.py",
-    "worker/room.py",
     "worker/admissions.py",
     "worker/row_by_row.py",
     "worker/connections/backoff.py",
@@ -55,10 +54,7 @@ CORE = Goal("lines of the core", 31_000)
 INDEXES = Goal("indexes of the job table", 15)
 SHARE = 0.7  # of the core in all lines
 # What is still above its bound, and how far. It may only become less.
-STILL_ABOVE: dict[Goal, int] = {
-    MODULES: 36,
-    FUNCTIONS: 128,
-}
+STILL_ABOVE: dict[Goal, int] = {}
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e\d+)?(?![\w.])")
 NOT_CODE = re.compile(r"--[^\n]*|'(?:[^']|'')*'|%\(\w+\)s")
 INCLUDE = re.compile(r"^\s*\\ir (\S+)", re.MULTILINE)

@@ -70,6 +70,14 @@ LATE_IMPORTS = {
     ("features.importing.command", "features.importing.django_tasks_db"),
     # Of Django for PostgreSQL only, once it is known that psycopg is there.
     ("checks.databases", "django.db.backends.postgresql.psycopg_any"),
+    # Only where a task is isolated.
+    ("features.isolation.options", "features.isolation.execution"),
+    ("features.isolation.checks", "features.isolation.pool"),
+    # A child imports nothing of the project before it has forked, and no models before
+    # Django is set up.
+    ("features.isolation.keeper", "json"),
+    ("features.isolation.keeper", "pgjobs.features.isolation.inside"),
+    ("features.isolation.inside", "features.isolation.slot"),
     # Another queue's package, which only its users have.
     ("features.importing.django_q2", "django_q.signing"),
 }

@@ -37,6 +37,8 @@ WRITERS = {
     "sql/upkeep/expire.sql",
     "sql/upkeep/promote.sql",
     "sql/upkeep/rescue.sql",
+    # The process of an isolated job died.
+    "features/isolation/crash.sql",
     # Tasks that wait: suspended, woken, ended, let go on by hand, or as another job.
     "features/durable/functions/continue_as.sql",
     "features/durable/functions/end_lives.sql",

@@ -35,6 +35,7 @@ FEATURES: tuple[str, ...] = (
     "http",
     "keeping",
     "chunks",
+    "isolation",
 )
 
 

@@ -241,6 +241,7 @@ class Migration(migrations.Migration):
                 ('opened_at', models.DateTimeField(db_comment='When the job began to wait.', db_default=django.db.models.functions.datetime.Now(), verbose_name='opened at')),
                 ('ended_at', models.DateTimeField(db_comment='When the job took what it waited for, or the time was over. NULL: it waits.', null=True, verbose_name='ended at')),
                 ('event_id', models.BigIntegerField(db_comment='The event that it took. NULL: none.', null=True)),
+                ('worker_id', models.BigIntegerField(db_comment='The worker whose code asked. NULL: not known.', null=True)),
                 ('job', models.ForeignKey(db_comment='The job.', db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='waits', to='pgjobs.job')),
             ],
             options={

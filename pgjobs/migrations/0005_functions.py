@@ -1490,6 +1490,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_next_behind": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line ~ '^(arrived$|mutex |limit |rate )'
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_next_behind(unseen bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT head.id
+        FROM (
+            SELECT array_agg(line) AS lines, array_agg(2 * number) AS numbers
+            FROM (
+                SELECT line, count(*)::integer AS number
+                FROM (
+                    SELECT line FROM pgjobs_job
+                    WHERE id = ANY (unseen) AND status = 'WAITING'
+                    OFFSET 0  -- or the planner would walk over all that have a line
+                ) AS job
+                WHERE line = 'arrived'
+                    OR line LIKE '% %' AND line !~ '^(lock|unserved) '
+                GROUP BY line
+            ) AS held
+        ) AS held
+        CROSS JOIN LATERAL pgjobs_heads(held.lines, numbers) AS head
+        WHERE NOT head.id = ANY (unseen)
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_next_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_next_of(freed_keys jsonb[], most integer)
@@ -3057,7 +3108,7 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    RETURN pgjobs_store_answer(id, name, pgjobs_check_answer(id, name, value), NULL, NULL);
+    RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;
 """,
@@ -3090,16 +3141,12 @@ $$;
     ),
     "function pgjobs_check_answer": (
         None,
-        r"""CREATE OR REPLACE FUNCTION pgjobs_check_answer(job bigint, answer_name text, answer jsonb)
+        r"""CREATE OR REPLACE FUNCTION pgjobs_check_answer(answer_name text, answer jsonb, schema jsonb)
 RETURNS jsonb LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 64000;  -- bytes, as of the result of a step
-    schema jsonb;
     checked record;
 BEGIN
     IF length(answer_name) BETWEEN 1 AND 200 IS NOT TRUE THEN
@@ -3116,15 +3163,6 @@ BEGIN
             pgjobs_json_size(answer, most), most
             USING ERRCODE = '22023', COLUMN = 'value';
     END IF;
-    schema := (
-        SELECT wait.asked -> 'schema' FROM pgjobs_job
-        JOIN pgjobs_wait AS wait
-            ON wait.job_id = pgjobs_job.id AND wait.life = pgjobs_job.life
-        WHERE pgjobs_job.id = pgjobs_newest(job)
-            AND wait.kind = 'answer' AND wait.ended_at IS NULL
-            AND coalesce(nullif(wait.label, ''), wait.name) = answer_name
-        LIMIT 1
-    );
     IF schema IS NULL THEN
         RETURN answer;
     END IF;
@@ -3417,32 +3455,59 @@ $$;
     "function pgjobs_end_wait": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_end_wait(
-    job pgjobs_job, wait_name text, ways jsonb, taken_label text, taken_event bigint
-) RETURNS void LANGUAGE plpgsql
+    job pgjobs_job, wait_name text, ways jsonb, taken record
+) RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    is_marked boolean;
+    number_ended bigint;
 BEGIN
-    IF coalesce(taken_label, taken_event::text) IS NOT NULL THEN
-        INSERT INTO pgjobs_wait AS wait
-            (job_id, life, name, label, kind, event, aggregate_id, deadline)
+    WITH marked AS (
+        INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
+        VALUES (
+            job.id, job.life, wait_name, taken.stored, job.attempts, clock_timestamp()
+        )
+        ON CONFLICT DO NOTHING
+        RETURNING id
+    ),
+    ended AS (
+        UPDATE pgjobs_wait
+        SET ended_at = clock_timestamp(),
+            event_id = CASE WHEN label = coalesce(taken.label, '') THEN taken.event_id END
+        WHERE job_id = job.id AND life = job.life AND name = wait_name
+            AND EXISTS (SELECT FROM marked)
+        RETURNING id
+    ),
+    noted AS (
+        DELETE FROM pgjobs_waitnote
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM pgjobs_waitnote
+            WHERE job_id = job.id AND EXISTS (SELECT FROM marked)
+            FOR UPDATE SKIP LOCKED
+        ))
+    )
+    SELECT EXISTS (SELECT FROM marked), (SELECT count(*) FROM ended)
+    INTO is_marked, number_ended;
+    IF is_marked AND number_ended < jsonb_array_length(ways)
+        AND coalesce(taken.label, taken.event_id::text) IS NOT NULL
+    THEN
+        INSERT INTO pgjobs_wait (
+            job_id, life, name, label, kind, event, aggregate_id, deadline, ended_at,
+            event_id
+        )
         SELECT job.id, job.life, wait_name, coalesce(way.label, ''), way.kind, way.event,
-            way.aggregate_id, clock_timestamp()
+            way.aggregate_id, clock_timestamp(), clock_timestamp(),
+            CASE WHEN way.label IS NOT DISTINCT FROM taken.label THEN taken.event_id END
         FROM jsonb_to_recordset(ways) AS way (
             label text, kind text, event text, aggregate_id text
         )
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (job_id, life, name, label) DO NOTHING;  -- no event is taken twice
     END IF;
-    UPDATE pgjobs_wait
-    SET ended_at = clock_timestamp(),
-        event_id = CASE WHEN label = coalesce(taken_label, '') THEN taken_event END
-    WHERE job_id = job.id AND life = job.life AND name = wait_name;
-    DELETE FROM pgjobs_waitnote
-    WHERE id = ANY (ARRAY(
-        SELECT id FROM pgjobs_waitnote WHERE job_id = job.id FOR UPDATE SKIP LOCKED
-    ));
-    IF ways @? '$[*] ? (@.kind == "jobs")' THEN
+    IF is_marked AND ways @? '$[*] ? (@.kind == "jobs")' THEN
         PERFORM pgjobs_drop_waited_links(ARRAY[job.id]);
     END IF;
+    RETURN is_marked;
 END
 $$;
 """,
@@ -3624,27 +3689,28 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_first_way(
     job pgjobs_job, wait_name text, ways jsonb,
-    OUT label text, OUT answer_id bigint, OUT event_id bigint, OUT stored jsonb
+    OUT label text, OUT answer jsonb, OUT event_id bigint, OUT stored jsonb
 ) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    SELECT way.label, there.answer_id, there.event_id,
+    SELECT way.label, there.answer || jsonb_build_object('label', way.label),
+        there.event_id,
         CASE
             WHEN way.label IS NULL THEN there.stored
             WHEN there.stored IS NOT NULL
                 THEN jsonb_build_object('label', way.label, 'value', there.stored)
         END
-    INTO label, answer_id, event_id, stored
+    INTO label, answer, event_id, stored
     FROM jsonb_to_recordset(ways) AS way (
         label text, kind text, event text, aggregate_id text, jobs jsonb
     )
     CROSS JOIN LATERAL (
-        SELECT answer.id AS answer_id, NULL::bigint AS event_id, answer.value AS stored,
-            answer.answered_at AS since
-        FROM pgjobs_answer AS answer
-        WHERE way.kind = 'answer' AND answer.job_id = job.id AND answer.life = job.life
-            AND answer.name = coalesce(way.label, wait_name)
+        SELECT to_jsonb(given) AS answer, NULL::bigint AS event_id,
+            given.value AS stored, given.answered_at AS since
+        FROM pgjobs_answer AS given
+        WHERE way.kind = 'answer' AND given.job_id = job.id AND given.life = job.life
+            AND given.name = coalesce(way.label, wait_name)
         UNION ALL
         SELECT NULL, event.id, to_jsonb(event.id), event.published_at
         FROM (
@@ -3660,7 +3726,7 @@ BEGIN
         WHERE way.kind = 'jobs' AND ends.value IS NOT NULL
     ) AS there
     ORDER BY
-        there.answer_id IS NULL AND EXISTS (
+        there.answer IS NULL AND EXISTS (
             SELECT FROM pgjobs_wait AS wait
             WHERE wait.job_id = job.id AND wait.life = job.life AND wait.name = wait_name
         ),
@@ -3779,6 +3845,21 @@ END
 $$;
 """,
     ),
+    "function pgjobs_has_code_of": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_has_code_of(worker bigint, other bigint)
+RETURNS boolean LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN worker = other OR EXISTS (
+        SELECT FROM pgjobs_worker AS this JOIN pgjobs_worker AS that USING (version)
+        WHERE this.id = worker AND that.id = other AND version <> ''
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_insert_successor": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_insert_successor(
@@ -3860,7 +3941,7 @@ BEGIN
     END IF;
     schema := (
         SELECT way -> 'asked' -> 'schema' FROM jsonb_array_elements(ways) AS way
-        WHERE way ->> 'kind' = 'answer' AND way -> 'is_plain' = 'true'
+        WHERE way ->> 'kind' = 'answer' AND way -> 'asked' -> 'is_plain' = 'true'
             AND way ->> 'label' IS NOT DISTINCT FROM answer ->> 'label'
         LIMIT 1
     );
@@ -3962,39 +4043,38 @@ $$;
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    held bigint[];
     waits_for_jobs bigint[];
     notified text;
 BEGIN
     -- The transaction that holds a row now may be ending its job, or not.
-    SELECT array_agg(id), array_agg(id) FILTER (WHERE waiting_for = 'jobs')
-    INTO held, waits_for_jobs
-    FROM (
+    WITH held AS MATERIALIZED (
         SELECT id, waiting_for FROM pgjobs_job
         -- The status is compared as in sql/worker/claim/pick.sql.
         WHERE id = ANY (ids) AND status || '' = 'WAITING'
             AND waiting_for IN ('answer', 'event', 'jobs')
         ORDER BY id
         FOR NO KEY UPDATE SKIP LOCKED
-    ) AS job;
+    ),
+    done AS (
+        UPDATE pgjobs_job SET status = 'READY', run_after = clock_timestamp()
+        WHERE id = ANY (ARRAY(SELECT id FROM held))
+        RETURNING queue_name, status
+    )
+    SELECT count(*), bool_or(status = 'WAITING') IS TRUE,
+        (SELECT array_agg(id) FROM held WHERE waiting_for = 'jobs'),
+        (
+            SELECT string_agg(pg_notify(channel, queue)::text, '') FROM (
+                SELECT DISTINCT queue_name, CASE status
+                    WHEN 'READY' THEN 'pgjobs' ELSE 'pgjobs_admission'
+                END
+                FROM done
+            ) AS queue (queue, channel)
+        )
+    INTO woken, are_keyed, waits_for_jobs, notified
+    FROM done;
     IF waits_for_jobs IS NOT NULL THEN  -- or an admission holds them up
         PERFORM pgjobs_drop_waited_links(waits_for_jobs);
     END IF;
-    WITH done AS (
-        UPDATE pgjobs_job SET status = 'READY', run_after = clock_timestamp()
-        WHERE id = ANY (held)
-        RETURNING queue_name, status
-    )
-    SELECT count(*), bool_or(status = 'WAITING') IS TRUE, (
-        SELECT string_agg(pg_notify(channel, queue)::text, '') FROM (
-            SELECT DISTINCT queue_name, CASE status
-                WHEN 'READY' THEN 'pgjobs' ELSE 'pgjobs_admission'
-            END
-            FROM done
-        ) AS queue (queue, channel)
-    )
-    INTO woken, are_keyed, notified
-    FROM done;
 END
 $$;
 """,
@@ -4111,12 +4191,13 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 10;  -- jobs that it lets go on
+    patterns CONSTANT text[] := pgjobs_patterns(event_name);
     woken integer := 0;
 BEGIN
     IF NOT EXISTS (
         SELECT FROM pgjobs_taskdefinition
         WHERE options ? 'waits_for'
-            AND options -> 'waits_for' ?| pgjobs_patterns(event_name)
+            AND options -> 'waits_for' ?| patterns
     ) THEN
         RETURN;
     END IF;
@@ -4159,7 +4240,8 @@ $$;
     "function pgjobs_open_wait": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_open_wait(
-    job bigint, of_life integer, wait_name text, ways jsonb, ends_at timestamptz
+    job bigint, of_life integer, wait_name text, ways jsonb, ends_at timestamptz,
+    worker bigint
 ) RETURNS void LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -4194,13 +4276,14 @@ BEGIN
         ));
     END IF;
     INSERT INTO pgjobs_wait
-        (job_id, life, name, label, kind, event, aggregate_id, asked, permission, deadline)
+        (job_id, life, name, label, kind, event, aggregate_id, asked, permission, deadline,
+        worker_id)
     SELECT job, of_life, wait_name, coalesce(label, ''), kind, event, aggregate_id,
         coalesce(jobs, asked),
         CASE kind
             WHEN 'answer' THEN coalesce(asked ->> 'permission', 'pgjobs.answer_job')
         END,
-        coalesce(first_deadline, ends_at)
+        coalesce(first_deadline, ends_at), worker
     FROM jsonb_to_recordset(ways) AS way (
         label text, kind text, event text, aggregate_id text, asked jsonb, jobs jsonb
     )
@@ -4235,11 +4318,16 @@ $$;
     "function pgjobs_patterns": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_patterns(name text) RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT ARRAY[name] || ARRAY(
-        SELECT left(name, place) || '*' FROM generate_series(1, length(name)) AS place
-        WHERE substr(name, place, 1) = '.'
-    )
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    parts CONSTANT text[] := string_to_array(name, '.');
+    patterns text[] := ARRAY[name];
+BEGIN
+    FOR number IN 1 .. coalesce(cardinality(parts), 0) - 1 LOOP
+        patterns := patterns || (array_to_string(parts[:number], '.') || '.*');
+    END LOOP;
+    RETURN patterns;
+END
 $$;
 """,
     ),
@@ -4263,6 +4351,62 @@ RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     FROM (
         SELECT ARRAY['rate_key', 'rate_interval', 'rate_burst', 'rate_number']
     ) AS own (rate)
+$$;
+""",
+    ),
+    "function pgjobs_resume": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_resume(of_job bigint) RETURNS text LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    most CONSTANT integer := 64000;  -- bytes, as of the result of a step
+    job pgjobs_job;
+    asks record;
+    taken record;
+BEGIN
+    SELECT * INTO job FROM pgjobs_job WHERE id = of_job;
+    SELECT min(name) AS name, jsonb_agg(jsonb_build_object(
+            'label', nullif(label, ''), 'kind', kind, 'event', event,
+            'aggregate_id', aggregate_id, 'asked', asked,
+            'jobs', CASE kind WHEN 'jobs' THEN asked END
+        )) AS ways
+    INTO asks
+    FROM (
+        SELECT * FROM pgjobs_wait
+        WHERE job_id = job.id AND life = job.life AND ended_at IS NULL
+        FOR UPDATE SKIP LOCKED
+    ) AS locked
+    HAVING min(name) = max(name)
+        AND bool_and(pgjobs_has_code_of(job.worker_id, worker_id))
+        AND count(*) = (
+            SELECT count(*) FROM pgjobs_wait
+            WHERE job_id = job.id AND life = job.life AND ended_at IS NULL
+        );
+    IF FOUND THEN
+        SELECT * INTO taken FROM pgjobs_first_way(job, asks.name, asks.ways);
+        IF taken.stored IS NOT NULL
+            AND (taken.answer IS NULL OR pgjobs_is_accepted(taken.answer, asks.ways))
+        THEN
+            PERFORM pgjobs_end_wait(job, asks.name, asks.ways, taken);
+        END IF;
+    END IF;
+    RETURN (
+        SELECT jsonb_build_object('steps', steps, 'events', events)
+        FROM (
+            SELECT coalesce(jsonb_object_agg(name, return_value::text), '{}') AS steps
+            FROM pgjobs_step WHERE job_id = job.id AND life = job.life
+            HAVING coalesce(sum(pg_column_size(return_value)), 0) <= most
+        ) AS done,
+        (
+            SELECT coalesce(jsonb_object_agg(known.id, to_jsonb(known)), '{}') AS events
+            FROM pgjobs_wait AS wait
+            JOIN pgjobs_event AS known ON known.id = wait.event_id
+            WHERE wait.job_id = job.id AND wait.life = job.life
+            HAVING coalesce(sum(pg_column_size(known.payload)), 0) <= most
+        ) AS took
+    );
+END
 $$;
 """,
     ),
@@ -4440,61 +4584,69 @@ SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    newest bigint;
+    newest bigint := job;
     its_life integer;
-    several text;  -- the name of a wait for the first of several
-    has_asked boolean;
+    asked record;  -- of the rows of the wait: those of this name, and of its other labels
 BEGIN
     LOOP
-        newest := pgjobs_newest(job);
         SELECT life INTO its_life FROM pgjobs_job
         WHERE id = newest AND finished_at IS NULL
             AND (newest <> job OR life = coalesce(of_life, life))
         FOR KEY SHARE;
         EXIT WHEN FOUND;
         IF pgjobs_newest(job) IS NOT DISTINCT FROM newest THEN
+            PERFORM pgjobs_check_answer(answer_name, answer, NULL);
             RETURN false;
         END IF;
+        newest := pgjobs_newest(job);
     END LOOP;
     job := newest;
-    several := (
-        SELECT name FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND label = answer_name
-            AND ended_at IS NULL
-        LIMIT 1
-    );
-    PERFORM FROM pgjobs_wait
-    WHERE job_id = job AND life = its_life
-        AND (name = several OR coalesce(nullif(label, ''), name) = answer_name)
-    ORDER BY id
-    FOR NO KEY UPDATE;
-    has_asked := FOUND;
-    IF several IS NOT NULL THEN
-        UPDATE pgjobs_wait SET kind = kind
-        WHERE job_id = job AND life = its_life AND name = several AND kind = 'answer';
+    SELECT count(*) > 0 AS has_asked,
+        min(name) FILTER (WHERE label <> '' AND is_named AND ended_at IS NULL) AS several,
+        coalesce(bool_or(is_named AND ended_at IS NOT NULL), false) AS is_over,
+        (array_agg(wait.asked -> 'schema') FILTER (
+            WHERE is_named AND kind = 'answer' AND ended_at IS NULL
+        ))[1] AS schema
+    INTO asked
+    FROM (
+        SELECT *, coalesce(nullif(label, ''), name) = answer_name AS is_named
+        FROM pgjobs_wait
+        WHERE job_id = job AND life = its_life AND (
+            coalesce(nullif(label, ''), name) = answer_name OR name = (
+                SELECT name FROM pgjobs_wait
+                WHERE job_id = job AND life = its_life AND label = answer_name
+                    AND ended_at IS NULL
+                LIMIT 1
+            )
+        )
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ) AS wait;
+    answer := pgjobs_check_answer(answer_name, answer, asked.schema);
+    IF asked.is_over THEN
+        RETURN false;
     END IF;
-    IF EXISTS (
-        SELECT FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND ended_at IS NOT NULL
-            AND coalesce(nullif(label, ''), name) = answer_name
-    ) OR EXISTS (
+    IF asked.several IS NOT NULL THEN
+        UPDATE pgjobs_wait SET kind = kind
+        WHERE job_id = job AND life = its_life AND name = asked.several
+            AND kind = 'answer';
+    END IF;
+    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
+    SELECT job, its_life, answer_name, answer, answered_by
+    WHERE NOT EXISTS (
         SELECT FROM pgjobs_step
         WHERE job_id = job AND life = its_life AND name = answer_name
-    ) OR EXISTS (
+    ) AND (asked.several IS NULL OR NOT EXISTS (
         SELECT FROM pgjobs_wait AS wait
         JOIN pgjobs_answer AS other
             ON other.job_id = job AND other.life = its_life AND other.name = wait.label
-        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = several
-    ) THEN
-        RETURN false;
-    END IF;
-    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
-    VALUES (job, its_life, answer_name, answer, answered_by)
+        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = asked.several
+    ))
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF NOT has_asked OR current_setting('transaction_isolation') <> 'read committed'
+    IF NOT asked.has_asked OR current_setting('transaction_isolation') <> 'read committed'
         OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN
         PERFORM pgjobs_note_waiting(ARRAY[job]);
@@ -4538,16 +4690,13 @@ BEGIN
         END IF;
     END IF;
     SELECT * INTO taken FROM pgjobs_first_way(job, wait_name, ways);
-    IF taken.answer_id IS NOT NULL AND taken.answer_id IS DISTINCT FROM accepted THEN
-        answer := (
-            SELECT to_jsonb(each) || jsonb_build_object('label', taken.label)
-            FROM pgjobs_answer AS each WHERE each.id = taken.answer_id
-        );
-        IF NOT pgjobs_is_accepted(answer, ways) THEN
-            state := 'offered';
-            RETURN;
-        END IF;
-        answer := NULL;
+    IF taken.answer IS NOT NULL
+        AND (taken.answer -> 'id')::bigint IS DISTINCT FROM accepted
+        AND NOT pgjobs_is_accepted(taken.answer, ways)
+    THEN
+        state := 'offered';
+        answer := taken.answer;
+        RETURN;
     END IF;
     state := CASE
         WHEN taken.stored IS NOT NULL THEN 'taken'
@@ -4584,14 +4733,9 @@ BEGIN
         END IF;
     END IF;
     stored := taken.stored;
-    INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
-    VALUES (job.id, job.life, wait_name, stored, job.attempts, clock_timestamp())
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
+    IF NOT pgjobs_end_wait(job, wait_name, ways, taken) THEN
         state := 'done';
-        RETURN;
     END IF;
-    PERFORM pgjobs_end_wait(job, wait_name, ways, taken.label, taken.event_id);
 END
 $$;
 """,
@@ -7998,7 +8142,6 @@ $$;
 CALLS = [
     "pgjobs_admit",
     "pgjobs_cancel_jobs",
-    "pgjobs_check_answer",
     "pgjobs_checked_object",
     "pgjobs_circle_with",
     "pgjobs_continue_as",
@@ -8026,6 +8169,7 @@ CALLS = [
     "pgjobs_refuse",
     "pgjobs_replace_held",
     "pgjobs_results_of",
+    "pgjobs_resume",
     "pgjobs_retry_jobs",
     "pgjobs_retry_keeping",
     "pgjobs_room",

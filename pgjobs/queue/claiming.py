@@ -62,6 +62,8 @@ class ClaimedJob(NamedTuple):
     keep: str | None = None  # see `Job.keep`
     # How jobs ended whose results it gets as arguments: JSON text of a feature.
     results: str | None = None
+    # What a job that goes on has done before: JSON text of a feature.
+    resumed: str | None = None
 
     @property
     def call(self) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..base.plain_json import check_text, dump_sorted, load
 from ..exceptions import InvalidArguments, InvalidTask
@@ -111,6 +111,18 @@ class FlowControl(OptionGroup):
             columns["rate_key"] = default if key is None else key
             columns |= numbers_of_rate(self.rate, self.burst)
         return columns
+
+
+class FlowControlOptions(TypedDict, total=False):
+    """The same options, for type checkers."""
+
+    lock: Key
+    lock_mode: Literal["ordered", "mutex"]
+    max_running: int
+    limit_key: Key
+    rate: str
+    rate_key: Key
+    burst: int
 
 
 class KeyMaker:

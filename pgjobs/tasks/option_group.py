@@ -32,6 +32,11 @@ class OptionGroup:
         """Return the checked parameters of what `signed` has returned."""
         return arguments.Signature(task_name, function)
 
+    @property
+    def execution(self) -> "Callable[..., Any] | None":
+        """Return the class of the executions of its jobs, if it has one of its own."""
+        return None
+
     def check(self, function: Callable) -> None:
         """Raise InvalidTask for names that are no parameters of the function."""
 

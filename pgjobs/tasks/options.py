@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from ..base.mask_names import HARMLESS, RESULT, names_to_mask
 from ..base.moments import aware
@@ -18,7 +18,7 @@ from ..reports.json_text import names_one_of
 from .arguments import Stored
 from .backoff import Backoff, exponential
 from .destination import Destination
-from .flow_control import KEYS, FlowControl, Key
+from .flow_control import KEYS, FlowControl, FlowControlOptions, Key
 from .meant import meant
 from .option_checks import (
     check_choice,
@@ -202,19 +202,12 @@ JOB_OPTIONS = names_in(Options) - {
 DECLARING = {name: made for made in DECLARATIONS for name in made.task_options}
 
 
-class KeyOptions(TypedDict, total=False):
+class KeyOptions(FlowControlOptions, total=False):
     """For type checkers. Overloads have `on_conflict`: results depend on it."""
 
     unique: bool | tuple[str, ...]
     unique_key: Key
     unique_for: UniqueFor
-    lock: Key
-    lock_mode: Literal["ordered", "mutex"]
-    max_running: int
-    limit_key: Key
-    rate: str
-    rate_key: Key
-    burst: int
     database: str
 
 

@@ -67,6 +67,7 @@ class OwnRunningJob:
         enqueued_at: datetime,
         host: ReportHost,
         meta: dict[str, Any] | None = None,
+        resumed: str | None = None,
     ):
         self.id = id
         self.task_name = task_name
@@ -77,6 +78,7 @@ class OwnRunningJob:
         self.lease_token = lease_token
         self.enqueued_at = enqueued_at
         self.meta = meta or {}  # what the job took along from where it was enqueued
+        self.resumed = resumed  # what it did before, as the claim of a feature says
         self.keeps_level: int | None = None  # from which on log records are kept
         # Masks what the job's sensitive arguments are in texts that it writes.
         self.hide: Callable[[str], str] = str

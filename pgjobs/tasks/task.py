@@ -143,6 +143,10 @@ class Task(Generic[P, R, J]):
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
+    def has_dependencies(self) -> bool:
+        """Whether its jobs have the column `dependencies`; ask `registry.derived`."""
+        return self.options.has_dependencies(self)
+
     @overload
     def using(
         self, *, on_conflict: None = None, **options: "Unpack[JobOptions]"

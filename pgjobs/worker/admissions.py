@@ -10,11 +10,10 @@ from psycopg.errors import LockNotAvailable
 from ..base.database_errors import is_lost
 from ..queue import admitting, claiming
 from ..queue.claiming import Claimed, Success
-from .room import Room
 from .upkeep.chore import Effects, attempt, postpone
 
 if TYPE_CHECKING:
-    from .claimer import Claimer
+    from .claimer import Claimer, Room
 
 
 class Admissions:
@@ -44,7 +43,7 @@ class Admissions:
         self.apply(self.admitting.passed(admission, sweeps, monotonic()))
         return claimed
 
-    def alone(self, room: Room) -> None:
+    def alone(self, room: "Room") -> None:
         """Record successes, admit, and claim what was admitted, in one statement."""
         claimer = self.claimer
         position, sweeps = self.admitting.begin(monotonic())

@@ -9,7 +9,7 @@ from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
 from .observer import AttemptEnd
 
-T = TypeVar("T", Success, Unsuccessful)
+T = TypeVar("T", Success, Completed, Unsuccessful)
 
 MOST_KEPT = 100  # outcomes that a worker keeps beside its slots
 FAILED_OVER = "Released: another server took over; what it has done may be lost."
@@ -130,12 +130,6 @@ class InFlight:
     def recordable_as(self, kind: type[T]) -> list[T]:
         """Return the outcomes of one kind that can be stored now."""
         return [outcome for outcome in self.recordable if isinstance(outcome, kind)]
-
-    @property
-    def completed(self) -> list[Completed]:
-        return [
-            outcome for outcome in self.unrecorded if isinstance(outcome, Completed)
-        ]
 
     def has_keys(self, outcomes: Iterable[Outcome]) -> bool:
         """Whether other jobs may wait for the end of one of these jobs."""

@@ -17,7 +17,7 @@ from .. import signals
 from ..exceptions import DatabaseLost
 from ..features import entries
 from ..tasks.registry import registry
-from .claimer import Claimer
+from .claimer import Capacity, Claimer
 from .connections.bell import Bell
 from .connections.faults import Faults
 from .connections.heartbeat import Heartbeat
@@ -30,7 +30,6 @@ from .notify_or_poll import NotifyOrPoll
 from .observer import WorkerObserver
 from .options import WorkerOptions
 from .recorder import Recorder
-from .room import Capacity
 from .session import Session
 from .slots.executor import Executor
 from .stopping import Lifetime, Stopping
@@ -52,7 +51,7 @@ class Loop:
         self.options = options
         self.observer = observer or WorkerObserver()
         of_features = [made() for made in entries("chore", "OBSERVERS")]
-        self.observers = (*of_features, self.observer)
+        self.observers = (*of_features, observer) if observer else tuple(of_features)
         self.id = 0  # until it is registered
         self.bell = Bell()
         self.executor = Executor(options.slots, self.bell.wake, options.database)
@@ -200,11 +199,13 @@ class Loop:
 
     def hear_of_queue(self, queue_name: str) -> None:
         """Fetch, for the queue may have new jobs, if the worker serves it."""
-        if self.options.serves(queue_name):
-            if not self.rule.may_hold_more:
-                for observer in self.observers:
-                    observer.notified()
-            self.rule.wake()
+        queues, excluded = self.options.queues, self.options.excluded
+        if queue_name in excluded if queues is None else queue_name not in queues:
+            return
+        if not self.rule.may_hold_more:
+            for observer in self.observers:
+                observer.notified()
+        self.rule.wake()
 
     def expect_all(self, _: str) -> None:
         """Fetch all that may have been notified while nothing listened."""
@@ -231,6 +232,8 @@ class Loop:
         self.announcer.announce_worker(signals.worker_stopping, self.session.row)
         if not (self.stopping.has_abandoned_jobs or self.in_flight.still_running):
             self.executor.stop()
+        for each in self.executor.beside:
+            each.close()
         self.stopping.is_cut_off = not self.announcer.stop(
             self.stopping.announces_until
         )

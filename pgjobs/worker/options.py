@@ -37,8 +37,3 @@ class WorkerOptions:
     @property
     def most_prefetched(self) -> int:
         return MOST_PREFETCHED if self.prefetch == "auto" else self.prefetch
-
-    def serves(self, queue_name: str) -> bool:
-        if self.queues is not None:
-            return queue_name in self.queues
-        return queue_name not in self.excluded

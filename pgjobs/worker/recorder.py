@@ -89,7 +89,7 @@ class Recorder:
         if self.executor.reporting:
             self.store_reports(now)
         if self.in_flight.unrecorded:
-            if completed := self.in_flight.completed:
+            if completed := self.in_flight.recordable_as(Completed):
                 self.close_completed(completed)
             if unsuccessful := self.in_flight.recordable_as(Unsuccessful):
                 waits = ["waiting_for" in (each.stores or ()) for each in unsuccessful]

@@ -156,6 +156,7 @@ class Stopping:
     def abandon(self) -> ExitCode:
         """Put the jobs that will not end back in the queue; their threads go on."""
         unstarted = self.release_unstarted()
+        unstarted += sum(each.kill_running() for each in self.executor.beside)
         self.recorder.gather()
         running = self.in_flight.still_running
         self.in_flight.put(

@@ -3,8 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
-from django.core.management.base import CommandError
 from django.db import connection
 from django.utils import timezone
 
@@ -69,12 +67,6 @@ def test_refused_act_leaves_no_entry():
     task(name="tests.once_at_a_time", unique=True)(rest)
     job = make_job("SUCCESSFUL", task="tests.once_at_a_time")
     enqueue(registry.get("tests.once_at_a_time"))
-    for arguments in (
-        ("enqueuejob", "tests.noop", "no pair"),
-        ("enqueuejob", "tests.nobody_knows"),
-    ):
-        with pytest.raises(CommandError):
-            call_command(*arguments)
     operator("view_job", "add_job").post(url_of("run_again", job), {})
     assert Job.objects.count() == 2
     assert not AuditEntry.objects.exists()
@@ -100,17 +92,6 @@ def test_forms_of_queues_are_audited():
         ("delete", 1),
     ]
     assert not Queue.objects.exists()
-
-
-def test_commands_are_audited():
-    call_command("pausejobs", "mail", verbosity=0)
-    call_command("resumejobs", "mail", verbosity=0)
-    call_command("resumejobs", "mail", verbosity=0)  # it changes nothing
-    assert [(via, act, model, number) for via, act, model, _, number in entries()] == [
-        ("command", "pause", "queue", 1),
-        ("command", "resume", "queue", 1),
-    ]
-    assert "@" in AuditEntry.objects.order_by("pk")[0].actor
 
 
 def test_functions_of_sql_are_audited():

@@ -1,10 +1,8 @@
 """Why a job does not run: said in its list and on its page, with a link to the cure."""
 
 from datetime import timedelta
-from io import StringIO
 
 import pytest
-from django.core.management import call_command
 from django.utils import timezone
 
 from pgjobs.models import Queue
@@ -64,9 +62,6 @@ def test_ready_job_says_which_person_has_paused_its_queue():
     client.post(f"/admin/pgjobs/queue/pause/{queue.pk}/", {"note": "It moves."})
     for page in (page_of(job), "/admin/pgjobs/queue/"):
         assert f" by {client.user}" in text_of(client.get(page)), page
-    output = StringIO()
-    call_command("jobstatus", stdout=output)
-    assert f" by {client.user}, It moves." in output.getvalue()
 
 
 def test_ready_job_says_that_its_queue_runs_as_many_as_it_may(client):

@@ -65,7 +65,7 @@ WAYS = [
     {"kind": "answer", "label": "yes", "asked": {"schema": {}, "permission": None}},
     {"kind": "event", "label": "no", "event": "order.*", "aggregate_id": None},
 ]
-# What a task that waits does besides; see `Suspended`.
+# What a task that waits does besides, see `Suspended`; and how an isolated one crashes.
 SUSPENDED: dict[str, dict[str, Any]] = {
     "SLEEP": {"statement": "suspend", "stores": {"name": "nap", "seconds": 60}},
     "WAIT": {
@@ -77,6 +77,7 @@ SUSPENDED: dict[str, dict[str, Any]] = {
             "ways": WAYS,
         },
     },
+    "CRASH": {"statement": "crash", "stores": None},
     "GO_ON": {
         "statement": "continue_as",
         "stores": {"args": "[]", "kwargs": "{}", "keys": {}},

@@ -39,6 +39,8 @@ ANSWERS = {
     "exit code": "reference/operations",
     "hook": "guides/chains",
     "install": "tutorial",
+    "isolated": "guides/isolation",
+    "segmentation fault": "guides/isolation",
     "job stuck": "guides/not_running",
     "job_finished": "telemetry",
     "kubernetes": "guides/production",

@@ -1,13 +1,11 @@
 """Queues: paused, resumed and limited, for all workers and at once."""
 
-import json
-import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.db import IntegrityError, connections
 
 from pgjobs import enqueue_many
@@ -344,35 +342,7 @@ def test_queue_that_others_fill_is_looked_at_again(tmp_path):
         wait_for_status(waiting, "SUCCESSFUL")
 
 
-# Commands
-
-
-def test_commands_pause_and_resume():
-    make_queue("known")
-    running_job(MAIL)
-    enqueue_many([MAIL.bind() for _ in range(2)])
-    assert printed("pausejobs", "mail", "known", "--note", "moving").splitlines() == [
-        "Paused mail: 2 ready jobs held back, 1 running job left to end.",
-        "Paused known: 0 ready jobs held back, 0 running jobs left to end.",
-    ]
-    assert not Queue.objects.filter(paused_at=None).exists()
-    assert set(Queue.objects.values_list("note", flat=True)) == {"moving"}
-    assert printed("pausejobs", "mail") == "mail was paused already.\n"
-    assert printed("resumejobs", "mail", "nothing").splitlines() == [
-        "Resumed mail.",
-        "nothing was not paused.",
-    ]
-    assert printed("resumejobs", "known", verbosity=0) == ""
-    assert not Queue.objects.exclude(paused_at=None).exists()
-
-
-def test_queue_that_no_worker_has_served_can_be_paused_by_its_name():
-    MAIL.enqueue()
-    assert not Queue.objects.exists()
-    text = printed("pausejobs", "mial")
-    assert text.endswith("No job has used this queue yet. Known queues: mail.\n")
-    assert printed("pausejobs", "mail").startswith("Paused mail: 1 ready job held back")
-    assert Hand().claim() == []
+# Rows of queues that have no worker
 
 
 def test_worker_makes_the_rows_of_queues_that_it_does_not_serve():
@@ -407,13 +377,6 @@ def test_names_of_many_queues_are_found_slice_by_slice(monkeypatch):
     assert Queue.objects.count() == 15
 
 
-@pytest.mark.parametrize("command", ["pausejobs", "resumejobs"])
-@pytest.mark.parametrize("name", ["", "a,b", "x" * 201, "a\nb"])
-def test_commands_refuse_what_no_queue_is_called(command, name):
-    with pytest.raises(CommandError, match="must be 1 to 200 characters"):
-        call_command(command, name)
-
-
 def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
     paused("idle")
     queue = make_queue(max_running=2, note="moving\nto Kiel")
@@ -426,11 +389,5 @@ def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
     assert state.queues[1].note == "moving\nto Kiel"
     assert state.queues[1].paused_seconds is not None
     assert state.problems == []
-    lines = printed("jobstatus").splitlines()
-    assert re.search(
-        r"paused for [\d.]+ m?s, at most 2 running, moving to Kiel$", lines[2]
-    )
-    data = json.loads(printed("jobstatus", "--json"))
-    assert data["queues"][1]["note"] == "moving\nto Kiel"
     queue.resume()
     assert len(overview("default").problems) == 1

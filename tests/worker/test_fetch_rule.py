@@ -319,7 +319,7 @@ def test_fetches_at_cursors_are_no_polls(slow, monkeypatch):
     polls = []
     with running_worker(poll=NEVER) as loop:
         set_cursors(loop)
-        monkeypatch.setattr(loop.observer, "polled", lambda: polls.append(1))
+        monkeypatch.setattr(loop.observers[0], "polled", lambda: polls.append(1))
         for _ in range(20):
             wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
         assert polls == []

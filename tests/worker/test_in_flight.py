@@ -33,7 +33,7 @@ def test_outcomes_are_sorted_by_how_they_are_stored():
     in_flight.put([SUCCESS, failure, completed])
     assert in_flight.recordable_as(Success) == [SUCCESS]
     assert in_flight.recordable_as(Unsuccessful) == [failure]
-    assert in_flight.completed == [completed]
+    assert in_flight.recordable_as(Completed) == [completed]
     assert in_flight.still_running == []
 
 

@@ -10,10 +10,10 @@ from pgjobs import enqueue, enqueue_many
 from pgjobs.models import Attempt, Job
 from pgjobs.queue import claiming
 from pgjobs.queue.claiming import ClaimedJob
-from pgjobs.worker import ExitCode, room, stopping
+from pgjobs.worker import ExitCode, claimer, stopping
+from pgjobs.worker.claimer import PREFETCH_SECONDS, Capacity
 from pgjobs.worker.in_flight import InFlight
 from pgjobs.worker.options import WorkerOptions
-from pgjobs.worker.room import PREFETCH_SECONDS, Capacity
 from pgjobs.worker.stopping import Lifetime
 from pgjobs.worker.upkeep.admission import Admitting
 from tests import tasks
@@ -183,7 +183,7 @@ def knowing(monkeypatch):
     def take_for_short(capacity):
         capacity.seconds = 0.001
 
-    monkeypatch.setattr(room, "PREFETCH_SECONDS", 60.0)
+    monkeypatch.setattr(claimer, "PREFETCH_SECONDS", 60.0)
     monkeypatch.setattr(Capacity, "measure", take_for_short)
     monkeypatch.setattr(Capacity, "brought", lambda *_: None)
 

@@ -1,5 +1,4 @@
--- Answer to a job: see the functions.
+-- Answer to a job: see the function.
 SELECT pgjobs_store_answer(
-    %(job_id)s, %(name)s, pgjobs_check_answer(%(job_id)s, %(name)s, %(value)s::jsonb),
-    %(answered_by)s, %(life)s
+    %(job_id)s, %(name)s, %(value)s::jsonb, %(answered_by)s, %(life)s
 )

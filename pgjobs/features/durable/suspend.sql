@@ -75,7 +75,10 @@ recorded AS (
 ),
 -- Last: it marks the jobs that are waited for, and this statement may suspend them, too.
 waiting AS MATERIALIZED (
-    SELECT pgjobs_open_wait(id, life, name, stores -> 'ways', ends_at) FROM held
+    SELECT pgjobs_open_wait(
+        id, life, name, stores -> 'ways', ends_at, %(worker_id)s
+    )
+    FROM held
     WHERE (SELECT count(*) FROM recorded) > 0 AND stores ? 'ways' AND NOT is_cancelled
 )
 SELECT lease_token, status FROM recorded WHERE (SELECT count(*) FROM waiting) >= 0

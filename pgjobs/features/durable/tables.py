@@ -119,6 +119,10 @@ class Wait(Table):
     event_id = models.BigIntegerField(
         null=True, db_comment="The event that it took. NULL: none."
     )
+    # Whose code asked: see functions/resume.sql.
+    worker_id = models.BigIntegerField(
+        null=True, db_comment="The worker whose code asked. NULL: not known."
+    )
 
     objects = WaitManager()
 

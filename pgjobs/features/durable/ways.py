@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
 
+from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
+from django.utils.timezone import get_default_timezone, make_naive
 
 from ...base.ids import LARGEST_ID
 from ...base.plain_json import check_text, shortened
@@ -13,6 +16,7 @@ from ...base.texts import storable
 from ...conf import settings
 from ...exceptions import InvalidStep
 from ...tasks.hints import Hint
+from ...tasks.running_job import PublishedEvent
 from ..definitions.schemas import schema_of_type
 from ..steps.running_job import LONGEST_NAME
 from . import queue
@@ -58,10 +62,10 @@ class AnswerWay(Way):
             "title": storable(hide(str(self.answer.title or "")), LONGEST_TITLE),
             "permission": self.answer.permission,
             "anyone_with_link": self.answer.anyone_with_link,
+            # Only of these the schema says all: others may have validators.
+            "is_plain": self.hint.plain_type is not None,
         }
-        # Only of these the schema says all: others may have validators of the project.
-        is_plain = self.hint.plain_type is not None
-        return {**super().as_json(hide), "asked": asked, "is_plain": is_plain}
+        return {**super().as_json(hide), "asked": asked}
 
     def read(self, job: Any, value: Any) -> Any:
         return self.hint.load(value)
@@ -96,6 +100,8 @@ class EventWay(Way):
         return {**super().as_json(hide), **event}
 
     def read(self, job: Any, value: Any) -> Any:
+        if row := job.steps.events.get(str(value)):  # it came with the claim
+            return event_of(row)
         event = job.event_with(pk=value)
         if event is None:
             raise InvalidStep(f"Event {value!r}, which the job took, is gone.")
@@ -114,6 +120,15 @@ class JobsWay(Way):
 
     def read(self, job: Any, value: Any) -> list[JobEnd]:
         return [JobEnd(**each) for each in value]
+
+
+def event_of(row: dict[str, Any]) -> PublishedEvent:
+    """Return the event of a row as JSON, as the model would read it."""
+    published_at = datetime.fromisoformat(row["published_at"]).astimezone(UTC)
+    if not django_settings.USE_TZ:
+        published_at = make_naive(published_at, get_default_timezone())
+    fields = {name: row[name] for name in PublishedEvent._fields}
+    return PublishedEvent(**{**fields, "published_at": published_at})
 
 
 def answer_way(answer: Answer, label: str | None = None) -> AnswerWay:

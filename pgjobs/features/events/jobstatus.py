@@ -6,7 +6,7 @@ from django.core.management.base import OutputWrapper
 from django.utils.translation import ngettext
 
 from ...reports.status import MOST_COUNTED, capped
-from ...reports.thresholds import Threshold
+from ..operating.thresholds import Threshold
 from .tables import Event
 
 NAME = "events"

@@ -2,7 +2,6 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
 from ...management.auditing import audited
-from ...management.enqueuejob import arguments_of
 from ...management.parameters import (
     check_migrations,
     known_database,
@@ -10,6 +9,7 @@ from ...management.parameters import (
     queue_names,
 )
 from ...management.refusals import explained
+from ..operating.enqueuing import arguments_of
 from ..schedules.tables import Schedule
 from .id_blocks import SameBlock
 from .queue import CrossingLinks, Mover, Refused, Selection, StillRunning

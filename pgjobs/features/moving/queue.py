@@ -46,7 +46,7 @@ OWN_VALUES: dict[str, tuple[str, ...]] = {
     "pgjobs_job": ("turn",),
     "pgjobs_attempt": ("id",),
     "pgjobs_step": ("id",),
-    "pgjobs_wait": ("id",),
+    "pgjobs_wait": ("id", "worker_id"),
     "pgjobs_answer": ("id",),
     "pgjobs_progress": (),
     "pgjobs_predecessor": ("id",),

@@ -1,4 +1,4 @@
-"""Operating: find jobs and act on them by commands, and who may do so in the admin.
+"""Operating: see what is going on, find jobs and act on them; who may in the admin.
 
-Guide: `docs/guides/dead_letters.md`.
+Guides: `docs/guides/monitoring.md`, `docs/guides/dead_letters.md`.
 """

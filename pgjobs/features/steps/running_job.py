@@ -49,7 +49,10 @@ class Steps:
 
     def __init__(self, job: "RunningJob"):
         self.job = job
-        self.results: dict[str, str | None] | None = None  # JSON text by name
+        # What came with the claim: durable/functions/resume.sql.
+        resumed = json.loads(job.resumed) if job.resumed else {}
+        self.results: dict[str, str | None] | None = resumed.get("steps")  # JSON text
+        self.events: dict[str, dict[str, Any]] = resumed.get("events", {})  # by id
         self.called: set[str] = set()
         self.lock = Lock()
 

@@ -15,7 +15,7 @@ from ...queue import admitting, recording, upkeep
 from ...queue.acts import announce_finished
 from ...queue.admitting import BEGINNING, Admission
 from ...queue.claiming import ClaimedJob, claim_all
-from ...queue.recording import Success
+from ...queue.recording import Completed, Outcome, Recorded, Success
 from ...queue.statements import DjangoClient, array
 from ...queue.upkeep import Batch
 from ...sql import statement
@@ -33,7 +33,7 @@ from ..chunks.gathering import calls_of, chunks_of
 from ..dependencies.chore import Deciding, log_failure
 from ..dependencies.queue import BATCH
 from ..durable.queue import end_lives, wake
-from .execution import CallerCall, CallerExecution, Ended
+from .execution import CallerCall, CallerExecution
 
 LEASE = 86_400.0  # seconds: longer than any test
 MOST_TRIES = 100  # of an admission, while another session admits
@@ -181,7 +181,7 @@ class CallerWorker(Surroundings):
         kind = CallerCall if job.call else CallerExecution
         return kind(job, registry.find(job.task), self)
 
-    def record(self, execution: CallerExecution, outcome: Ended) -> list[AttemptEnd]:
+    def record(self, execution: Any, outcome: Outcome) -> list[AttemptEnd]:
         """Store the outcome, and those of other jobs of its call; return the ends.
 
         The status of a job that is not ours any more is None.
@@ -198,12 +198,14 @@ class CallerWorker(Surroundings):
             announce()
         return ends
 
-    def end(self, job: ClaimedJob, outcome: Any) -> AttemptEnd:
+    def end(self, job: ClaimedJob, outcome: Outcome) -> AttemptEnd:
         if isinstance(outcome, Success):
-            record: Any = recording.record_successes
+            record = recording.record_successes
+            recorded = record(self.execute, self.id, self.name, [outcome])
+        elif isinstance(outcome, Completed):  # in another process, by itself
+            recorded = [Recorded(outcome.lease_token, "SUCCESSFUL")]
         else:
-            record = recording.record
-        recorded = record(self.execute, self.id, self.name, [outcome])
+            recorded = recording.record(self.execute, self.id, self.name, [outcome])
         end = AttemptEnd(job, dict(recorded).get(outcome.lease_token), outcome, 0.0)
         log_end(end)
         return end

@@ -16,7 +16,7 @@ from ...conf import settings
 from ...exceptions import ControlFlow, InvalidStep, JobFailed, Suspended, TaskCancelled
 from ...models.job import Job
 from ...queue.claiming import ClaimedJob
-from ...queue.recording import Success, Unsuccessful
+from ...queue.recording import Outcome, Success, Unsuccessful
 from ...tasks.task import Task
 from ...worker.slots import atomic
 from ...worker.slots.execution import (
@@ -113,13 +113,13 @@ class CallerExecution(Execution):
         if not owned.running().filter(cancel_requested_at=None).exists():
             raise atomic.why_overtaken(self.job)
 
-    def unexpected(self, outcome: Ended) -> BaseException | None:
+    def unexpected(self, outcome: Outcome) -> BaseException | None:
         """Return the error of a job that neither succeeded nor chose its end."""
         if isinstance(self.error, InvalidStep):
             return self.error
         if isinstance(self.error, ControlFlow | TaskCancelled | Suspended):
             return None
-        if self.error is not None or isinstance(outcome, Success):
+        if self.error is not None or not isinstance(outcome, Unsuccessful):
             return self.error
         if outcome.verdict not in CANNOT_RUN:
             return None

@@ -10,7 +10,8 @@ from ...models.job_choices import QUEUED
 from ...queue.claiming import ClaimedJob
 from .caller import CallerWorker
 from .clock import QueueClock, seconds_until, warn_of_clock
-from .execution import CommitHooks, refuse_event_loop
+from .execution import CallerExecution, CommitHooks, refuse_event_loop
+from .isolated import CalledExecution, Children, children
 from .replaying import replay_job
 
 ENDED = (*FINISHED, "CONTINUED")
@@ -28,6 +29,7 @@ def run_jobs(
     limit: int | None = None,
     database: str | None = None,
     replay: bool = False,
+    isolated: bool = False,
 ) -> list[Job]:
     """Run the jobs that are ready, on this thread and connection; return them.
 
@@ -46,8 +48,11 @@ def run_jobs(
     - `replay`: run each job that has waited once more when it has ended, with all its
       steps done. It may change nothing: what the server refuses, and each mail, raises
       AssertionError, which names the statement.
+    - `isolated`: run the jobs of isolated tasks in processes of their own, which see
+      what is committed. Without it they run here.
 
-    Raises RuntimeError if the jobs do not come to an end, and ValueError for an `until`
+    Raises RuntimeError if the jobs do not come to an end, or if processes cannot see
+    the open transaction, and ValueError for an `until`
     that is no moment, or too far away.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
@@ -61,8 +66,9 @@ def run_jobs(
         settings.using_database_here(database),
         CallerWorker(database, "run_jobs", queues) as worker,
         QueueClock(worker, seconds) as clock,
+        children(isolated, database) as processes,
     ):
-        run = Run(worker, clock, with_retries, raise_errors, replay)
+        run = Run(worker, clock, with_retries, raise_errors, replay, processes)
         run.run(limit)
         return run.jobs
 
@@ -75,12 +81,14 @@ class Run:
         with_retries: bool,
         raise_errors: bool,
         replay: bool,
+        processes: Children | None,
     ):
         self.worker = worker
         self.clock = clock
         self.with_retries = with_retries
         self.raise_errors = raise_errors
         self.replay = replay
+        self.processes = processes
         self.ids: list[int] = []
 
     def run(self, limit: int | None) -> None:
@@ -108,7 +116,7 @@ class Run:
     def attempt(self, job: ClaimedJob) -> None:
         __tracebackhide__ = True
         hooks = CommitHooks()
-        execution = self.worker.execution(job)
+        execution = self.execution(job)
         outcome = execution.run()
         ends = self.worker.record(execution, outcome)
         self.ids += [end.job.id for end in ends]
@@ -124,8 +132,13 @@ class Run:
         error = execution.unexpected(outcome)
         if error is not None and self.raise_errors and not again:
             raise error
-        if self.replay and error is None and ends[0].status in ENDED:
+        may_replay = self.replay and error is None and ends[0].status in ENDED
+        if may_replay and isinstance(execution, CallerExecution):
             replay_job(self.worker, execution)
+
+    def execution(self, job: ClaimedJob) -> CallerExecution | CalledExecution:
+        isolated = self.processes and self.processes.execution(job)
+        return isolated or self.worker.execution(job)
 
     @property
     def jobs(self) -> list[Job]:

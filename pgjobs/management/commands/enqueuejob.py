@@ -1,3 +1,3 @@
-from ..enqueuejob import Command
+from ...features.operating.enqueuing import Command
 
 __all__ = ["Command"]

@@ -1,3 +1,3 @@
-from ..jobstatus import Command
+from ...features.operating.status import Command
 
 __all__ = ["Command"]

@@ -1,3 +1,3 @@
-from ..pausing import ResumeCommand as Command
+from ...features.operating.pausing import ResumeCommand as Command
 
 __all__ = ["Command"]

@@ -1,8 +1,19 @@
 -- For some locks, limits and rates: the first job that waits, and how many wait.
--- The lines are found by hopping along the index.
+-- The lines are found by hopping along the index, and so are their kinds.
+WITH RECURSIVE kind (name) AS (
+    (
+        SELECT split_part(line, ' ', 1) FROM pgjobs_job
+        WHERE line LIKE '%% %%' ORDER BY line LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT split_part(line, ' ', 1) FROM pgjobs_job
+        WHERE line LIKE '%% %%' AND line > kind.name || '!' ORDER BY line LIMIT 1
+    )
+    FROM kind WHERE kind.name IS NOT NULL
+)
 SELECT waiting.id, waiting.number
-FROM unnest(ARRAY['lock', 'mutex', 'limit', 'rate']) WITH ORDINALITY
-    AS kind (name, position)
+FROM kind
 CROSS JOIN LATERAL (
     WITH RECURSIVE hop (line, number) AS (
         (
@@ -25,4 +36,5 @@ CROSS JOIN LATERAL (
         SELECT id, priority FROM pgjobs_job WHERE line = found.line LIMIT %(most)s
     ) AS job
 ) AS waiting (id, number)
-ORDER BY kind.position, found.line
+WHERE kind.name <> 'unserved'
+ORDER BY found.line

@@ -10,7 +10,8 @@ SELECT job.id AS job_id,
             THEN 'unserved'
         WHEN job.line IN ('arrived', 'unlinked') OR job.line LIKE 'unserved %%'
             THEN 'arrived'
-        WHEN job.line = 'undecided' OR link.number > 0 THEN job.waiting_for
+        WHEN job.line IN ('undecided', 'unknown') OR link.number > 0
+            THEN job.waiting_for
         WHEN job.waiting_for = 'lock' AND blocker.id IS NOT NULL THEN 'lock'
         WHEN job.waiting_for = 'limit'
             AND least(flow.max_running, first.max_running) <= (
@@ -23,9 +24,6 @@ SELECT job.id AS job_id,
             )
             THEN 'limit'
         WHEN job.waiting_for = 'rate' AND rate.opens_at > clock_timestamp() THEN 'rate'
-        WHEN job.waiting_for NOT IN (
-            'predecessor', 'dependency', 'lock', 'limit', 'rate'
-        ) THEN job.waiting_for
     END AS waiting_for,
     rate.opens_at, least(flow.max_running, first.max_running) AS max_running,
     CASE job.waiting_for

@@ -16,7 +16,7 @@ from ...queue.recording import Outcome
 from ..job_log import log
 from .deadlines import Deadlines
 from .execution import CoroutineExecution, job_context
-from .forks import of_thread
+from .interruption import of_thread
 from .outcomes import thread_stack
 from .threads import call_for_future
 

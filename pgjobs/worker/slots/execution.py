@@ -36,14 +36,20 @@ from ...tasks.arguments import Stored
 from ...tasks.hints import with_lists
 from ...tasks.middleware import Middleware
 from ...tasks.options import Options
+from ...tasks.registry import registry
 from ...tasks.running_job import ReportHost, RunningJob, current
 from ...tasks.sensitive import named_arguments
 from ...tasks.task import Task
 from ..job_log import log
 from . import atomic, kept_logs
 from .cleaning import clean_connections
-from .forks import NoSecondWorker
-from .interruption import CoroutineStopper, Stopper, ThreadStopper, run_stoppable
+from .interruption import (
+    CoroutineStopper,
+    NoSecondWorker,
+    Stopper,
+    ThreadStopper,
+    run_stoppable,
+)
 from .middleware import arun_inside, run_inside
 from .outcomes import coroutine_stack, describe, outcome_of, thread_stack, unsuccessful
 from .threads import BorrowedThread
@@ -102,6 +108,7 @@ class Execution:
             enqueued_at=job.enqueued_at,
             host=host,
             meta=loaded(job.meta) if job.meta else None,
+            resumed=job.resumed,
         )
         # A method of this object would make a cycle for the garbage collector.
         self.hide = self.running.hide = Hiding(
@@ -160,8 +167,8 @@ class Execution:
         try:
             stored = Stored(self.job.args, self.job.kwargs)
             self.args, self.kwargs = self.task.signature.load(stored)
-            lacks_dependencies = not self.job.has_dependencies
-            if lacks_dependencies and self.task.options.has_dependencies(self.task):
+            depends = registry.derived(self.task.has_dependencies)
+            if depends and not self.job.has_dependencies:
                 return self.attach(self.task)
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)

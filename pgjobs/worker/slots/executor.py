@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
@@ -51,6 +51,7 @@ class Executor(Surroundings):
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
+        self.beside: list[Any] = []  # what features close when the worker ends
         self.submitted = 0  # jobs
         self.given_up = 0  # jobs whose code runs on although they have ended
 
@@ -72,9 +73,9 @@ class Executor(Surroundings):
             return None
         token, (job, task) = self.waiting.popitem(last=False)
         execution: Execution
-        if task is None or not task.is_async:
-            plain = kind_of(ThreadExecution, job)
-            execution = plain(job, task, self, self.default_limit)
+        if task is None or not task.is_async or task.options.execution:
+            made = (task and task.options.execution) or kind_of(ThreadExecution, job)
+            execution = made(job, task, self, self.default_limit)
         else:
             if self.event_loop is None:
                 self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)

@@ -18,6 +18,7 @@ from ...models.job import Job
 from ...models.worker import Worker
 from ...queue.acts import announce_finished
 from ...queue.recording import Unsuccessful, deleting
+from ...tasks.registry import registry
 from ..observer import AttemptEnd
 from ..slots.cleaning import clean_connections
 
@@ -179,8 +180,9 @@ def announcements(
                 end = end._replace(row=rows.pop(end.id, None))
             if signals.is_heard(Job, end.end):
                 yield partial(send, database, end)
-    for listener in signals.end_listeners:
-        last = [end for end in ends if end.status in FINISHED]
+    own = registry.declared()  # the listeners hear of the tasks of other sources
+    last = [e for e in ends if e.status in FINISHED and e.job.task not in own]
+    for listener in signals.end_listeners if last else ():
         if of_interest := listener.of_interest(last):
             yield partial(listener.ended_here, database, of_interest)
 

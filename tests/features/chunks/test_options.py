@@ -1,7 +1,7 @@
 """What @task takes for chunks is checked where it is said, before a row is written."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NotRequired, TypedDict
 from uuid import uuid4
 
@@ -28,6 +28,7 @@ from .tasks import (
 )
 
 pytestmark = shared_queue
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def plain(calls: Chunk[Index]): ...
@@ -76,7 +77,12 @@ def test_error_is_a_choice():
     [
         *[("lock", "door"), ("max_running", 5), ("rate", "5/minute")],
         *[("dependencies", Dependency(noop, hours=1)), ("atomic", True)],
-        *[("process_units", 5), ("waits_for", "order.paid"), ("deadline", 60)],
+        *[
+            ("isolated", True),
+            ("process_units", 5),
+            ("waits_for", "order.paid"),
+            ("deadline", 60),
+        ],
     ],
 )
 def test_option_of_one_job_is_refused_with_the_cure(name, value):
@@ -192,7 +198,7 @@ def test_time_of_a_job_of_its_own_is_not_cut_short(path):
 
 def test_wait_is_over_in_time_and_those_who_wait_come_along(path):
     enqueue(patient, path=path, pk=1)
-    Job.objects.update(run_after="2020-01-01")
+    Job.objects.update(run_after=PAST)
     enqueue(patient, path=path, pk=2)
     with running_worker():
         wait_for(lambda: not Job.objects.exclude(status="SUCCESSFUL").exists())

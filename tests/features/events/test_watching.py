@@ -4,7 +4,7 @@ import pytest
 
 from pgjobs import publish
 from pgjobs.models import Delivery, Event
-from tests.management.test_watching import refused, run
+from tests.features.operating.test_jobstatus import refused, run
 from tests.operators import make_job
 
 pytestmark = pytest.mark.django_db

@@ -600,3 +600,13 @@ def test_job_that_waits_keeps_the_events_that_it_has_taken_or_may_take(work):
     assert (there.status, there.reason) == ("SUCCESSFUL", "")
     assert there.return_value == ["tenant.opened", "tenant.closed"]
     assert [event.name for event in Event.objects.all()] == ["tenant.opened"]
+
+
+@both_committing
+def test_wait_leaves_the_number_of_its_worker_which_another_one_may_have_there(work):
+    call_command("synctasks", database="default", verbosity=0)
+    enqueue(waits_for_two, 7)
+    drain()
+    assert Wait.objects.get().worker_id is not None
+    assert mover().move()["pgjobs_job"] == 1
+    assert Wait.objects.using("eu").get().worker_id is None

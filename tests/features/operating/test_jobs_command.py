@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from pgjobs.features.operating import choosing
 from pgjobs.models import AuditEntry, ErrorGroup, Job, Schedule
-from tests.management.test_watching import terminal  # noqa: F401
+from tests.features.operating.test_jobstatus import terminal  # noqa: F401
 from tests.operators import insert, make_job, make_worker, status_of
 
 pytestmark = pytest.mark.django_db

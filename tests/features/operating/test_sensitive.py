@@ -68,4 +68,6 @@ def test_keys_show_no_sensitive_value(options, searcher):
     assert SECRET not in text_of(searcher.get(reverse("admin:pgjobs_overview")))
     output = StringIO()
     call_command("jobs", "show", str(job.pk), stdout=output)
+    for options in ((), ("--json",)):
+        call_command("jobstatus", *options, stdout=output)
     assert SECRET not in output.getvalue()

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from pgjobs import enqueue, task
 from pgjobs.models import AuditEntry, Job, Schedule
-from tests.management.test_watching import refused, run
+from tests.features.operating.test_jobstatus import refused, run
 from tests.operators import operator
 
 pytestmark = pytest.mark.django_db

@@ -14,7 +14,8 @@ BEGIN
                     WHERE id = ANY (unseen) AND status = 'WAITING'
                     OFFSET 0  -- or the planner would walk over all that have a line
                 ) AS job
-                WHERE line ~ '^(arrived$|mutex |limit |rate )'
+                WHERE line = 'arrived'
+                    OR line LIKE '% %' AND line !~ '^(lock|unserved) '
                 GROUP BY line
             ) AS held
         ) AS held

@@ -6,6 +6,6 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    RETURN pgjobs_store_answer(id, name, pgjobs_check_answer(id, name, value), NULL, NULL);
+    RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;

@@ -1,16 +1,12 @@
 -- Return an answer as it is stored; raise an error if it cannot be one. If the job asks by
 -- this name, the type that it asks for decides. A worker checks the answer once more when
 -- it takes it.
-CREATE OR REPLACE FUNCTION pgjobs_check_answer(job bigint, answer_name text, answer jsonb)
+CREATE OR REPLACE FUNCTION pgjobs_check_answer(answer_name text, answer jsonb, schema jsonb)
 RETURNS jsonb LANGUAGE plpgsql STABLE
-SET enable_seqscan = off
-SET enable_bitmapscan = off
-SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 64000;  -- bytes, as of the result of a step
-    schema jsonb;
     checked record;
 BEGIN
     IF length(answer_name) BETWEEN 1 AND 200 IS NOT TRUE THEN
@@ -27,15 +23,6 @@ BEGIN
             pgjobs_json_size(answer, most), most
             USING ERRCODE = '22023', COLUMN = 'value';
     END IF;
-    schema := (
-        SELECT wait.asked -> 'schema' FROM pgjobs_job
-        JOIN pgjobs_wait AS wait
-            ON wait.job_id = pgjobs_job.id AND wait.life = pgjobs_job.life
-        WHERE pgjobs_job.id = pgjobs_newest(job)
-            AND wait.kind = 'answer' AND wait.ended_at IS NULL
-            AND coalesce(nullif(wait.label, ''), wait.name) = answer_name
-        LIMIT 1
-    );
     IF schema IS NULL THEN
         RETURN answer;
     END IF;

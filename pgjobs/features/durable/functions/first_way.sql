@@ -3,27 +3,28 @@
 -- event that is not taken is there for the next wait.
 CREATE OR REPLACE FUNCTION pgjobs_first_way(
     job pgjobs_job, wait_name text, ways jsonb,
-    OUT label text, OUT answer_id bigint, OUT event_id bigint, OUT stored jsonb
+    OUT label text, OUT answer jsonb, OUT event_id bigint, OUT stored jsonb
 ) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    SELECT way.label, there.answer_id, there.event_id,
+    SELECT way.label, there.answer || jsonb_build_object('label', way.label),
+        there.event_id,
         CASE
             WHEN way.label IS NULL THEN there.stored
             WHEN there.stored IS NOT NULL
                 THEN jsonb_build_object('label', way.label, 'value', there.stored)
         END
-    INTO label, answer_id, event_id, stored
+    INTO label, answer, event_id, stored
     FROM jsonb_to_recordset(ways) AS way (
         label text, kind text, event text, aggregate_id text, jobs jsonb
     )
     CROSS JOIN LATERAL (
-        SELECT answer.id AS answer_id, NULL::bigint AS event_id, answer.value AS stored,
-            answer.answered_at AS since
-        FROM pgjobs_answer AS answer
-        WHERE way.kind = 'answer' AND answer.job_id = job.id AND answer.life = job.life
-            AND answer.name = coalesce(way.label, wait_name)
+        SELECT to_jsonb(given) AS answer, NULL::bigint AS event_id,
+            given.value AS stored, given.answered_at AS since
+        FROM pgjobs_answer AS given
+        WHERE way.kind = 'answer' AND given.job_id = job.id AND given.life = job.life
+            AND given.name = coalesce(way.label, wait_name)
         UNION ALL
         SELECT NULL, event.id, to_jsonb(event.id), event.published_at
         FROM (
@@ -39,7 +40,7 @@ BEGIN
         WHERE way.kind = 'jobs' AND ends.value IS NOT NULL
     ) AS there
     ORDER BY
-        there.answer_id IS NULL AND EXISTS (
+        there.answer IS NULL AND EXISTS (
             SELECT FROM pgjobs_wait AS wait
             WHERE wait.job_id = job.id AND wait.life = job.life AND wait.name = wait_name
         ),

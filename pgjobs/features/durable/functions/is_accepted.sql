@@ -14,7 +14,7 @@ BEGIN
     END IF;
     schema := (
         SELECT way -> 'asked' -> 'schema' FROM jsonb_array_elements(ways) AS way
-        WHERE way ->> 'kind' = 'answer' AND way -> 'is_plain' = 'true'
+        WHERE way ->> 'kind' = 'answer' AND way -> 'asked' -> 'is_plain' = 'true'
             AND way ->> 'label' IS NOT DISTINCT FROM answer ->> 'label'
         LIMIT 1
     );

@@ -14,12 +14,13 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     most CONSTANT integer := 10;  -- jobs that it lets go on
+    patterns CONSTANT text[] := pgjobs_patterns(event_name);
     woken integer := 0;
 BEGIN
     IF NOT EXISTS (
         SELECT FROM pgjobs_taskdefinition
         WHERE options ? 'waits_for'
-            AND options -> 'waits_for' ?| pgjobs_patterns(event_name)
+            AND options -> 'waits_for' ?| patterns
     ) THEN
         RETURN;
     END IF;

@@ -5,7 +5,8 @@
 -- A wait that was opened before keeps its deadline. Then something has woken the job in
 -- vain, or an answer is about to be committed, so no worker looks again at once.
 CREATE OR REPLACE FUNCTION pgjobs_open_wait(
-    job bigint, of_life integer, wait_name text, ways jsonb, ends_at timestamptz
+    job bigint, of_life integer, wait_name text, ways jsonb, ends_at timestamptz,
+    worker bigint
 ) RETURNS void LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -40,13 +41,14 @@ BEGIN
         ));
     END IF;
     INSERT INTO pgjobs_wait
-        (job_id, life, name, label, kind, event, aggregate_id, asked, permission, deadline)
+        (job_id, life, name, label, kind, event, aggregate_id, asked, permission, deadline,
+        worker_id)
     SELECT job, of_life, wait_name, coalesce(label, ''), kind, event, aggregate_id,
         coalesce(jobs, asked),
         CASE kind
             WHEN 'answer' THEN coalesce(asked ->> 'permission', 'pgjobs.answer_job')
         END,
-        coalesce(first_deadline, ends_at)
+        coalesce(first_deadline, ends_at), worker
     FROM jsonb_to_recordset(ways) AS way (
         label text, kind text, event text, aggregate_id text, asked jsonb, jobs jsonb
     )

@@ -24,61 +24,69 @@ SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    newest bigint;
+    newest bigint := job;
     its_life integer;
-    several text;  -- the name of a wait for the first of several
-    has_asked boolean;
+    asked record;  -- of the rows of the wait: those of this name, and of its other labels
 BEGIN
     LOOP
-        newest := pgjobs_newest(job);
         SELECT life INTO its_life FROM pgjobs_job
         WHERE id = newest AND finished_at IS NULL
             AND (newest <> job OR life = coalesce(of_life, life))
         FOR KEY SHARE;
         EXIT WHEN FOUND;
         IF pgjobs_newest(job) IS NOT DISTINCT FROM newest THEN
+            PERFORM pgjobs_check_answer(answer_name, answer, NULL);
             RETURN false;
         END IF;
+        newest := pgjobs_newest(job);
     END LOOP;
     job := newest;
-    several := (
-        SELECT name FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND label = answer_name
-            AND ended_at IS NULL
-        LIMIT 1
-    );
-    PERFORM FROM pgjobs_wait
-    WHERE job_id = job AND life = its_life
-        AND (name = several OR coalesce(nullif(label, ''), name) = answer_name)
-    ORDER BY id
-    FOR NO KEY UPDATE;
-    has_asked := FOUND;
-    IF several IS NOT NULL THEN
-        UPDATE pgjobs_wait SET kind = kind
-        WHERE job_id = job AND life = its_life AND name = several AND kind = 'answer';
+    SELECT count(*) > 0 AS has_asked,
+        min(name) FILTER (WHERE label <> '' AND is_named AND ended_at IS NULL) AS several,
+        coalesce(bool_or(is_named AND ended_at IS NOT NULL), false) AS is_over,
+        (array_agg(wait.asked -> 'schema') FILTER (
+            WHERE is_named AND kind = 'answer' AND ended_at IS NULL
+        ))[1] AS schema
+    INTO asked
+    FROM (
+        SELECT *, coalesce(nullif(label, ''), name) = answer_name AS is_named
+        FROM pgjobs_wait
+        WHERE job_id = job AND life = its_life AND (
+            coalesce(nullif(label, ''), name) = answer_name OR name = (
+                SELECT name FROM pgjobs_wait
+                WHERE job_id = job AND life = its_life AND label = answer_name
+                    AND ended_at IS NULL
+                LIMIT 1
+            )
+        )
+        ORDER BY id
+        FOR NO KEY UPDATE
+    ) AS wait;
+    answer := pgjobs_check_answer(answer_name, answer, asked.schema);
+    IF asked.is_over THEN
+        RETURN false;
     END IF;
-    IF EXISTS (
-        SELECT FROM pgjobs_wait
-        WHERE job_id = job AND life = its_life AND ended_at IS NOT NULL
-            AND coalesce(nullif(label, ''), name) = answer_name
-    ) OR EXISTS (
+    IF asked.several IS NOT NULL THEN
+        UPDATE pgjobs_wait SET kind = kind
+        WHERE job_id = job AND life = its_life AND name = asked.several
+            AND kind = 'answer';
+    END IF;
+    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
+    SELECT job, its_life, answer_name, answer, answered_by
+    WHERE NOT EXISTS (
         SELECT FROM pgjobs_step
         WHERE job_id = job AND life = its_life AND name = answer_name
-    ) OR EXISTS (
+    ) AND (asked.several IS NULL OR NOT EXISTS (
         SELECT FROM pgjobs_wait AS wait
         JOIN pgjobs_answer AS other
             ON other.job_id = job AND other.life = its_life AND other.name = wait.label
-        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = several
-    ) THEN
-        RETURN false;
-    END IF;
-    INSERT INTO pgjobs_answer (job_id, life, name, value, answered_by)
-    VALUES (job, its_life, answer_name, answer, answered_by)
+        WHERE wait.job_id = job AND wait.life = its_life AND wait.name = asked.several
+    ))
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF NOT has_asked OR current_setting('transaction_isolation') <> 'read committed'
+    IF NOT asked.has_asked OR current_setting('transaction_isolation') <> 'read committed'
         OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN
         PERFORM pgjobs_note_waiting(ARRAY[job]);

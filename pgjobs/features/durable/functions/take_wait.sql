@@ -45,16 +45,13 @@ BEGIN
         END IF;
     END IF;
     SELECT * INTO taken FROM pgjobs_first_way(job, wait_name, ways);
-    IF taken.answer_id IS NOT NULL AND taken.answer_id IS DISTINCT FROM accepted THEN
-        answer := (
-            SELECT to_jsonb(each) || jsonb_build_object('label', taken.label)
-            FROM pgjobs_answer AS each WHERE each.id = taken.answer_id
-        );
-        IF NOT pgjobs_is_accepted(answer, ways) THEN
-            state := 'offered';
-            RETURN;
-        END IF;
-        answer := NULL;
+    IF taken.answer IS NOT NULL
+        AND (taken.answer -> 'id')::bigint IS DISTINCT FROM accepted
+        AND NOT pgjobs_is_accepted(taken.answer, ways)
+    THEN
+        state := 'offered';
+        answer := taken.answer;
+        RETURN;
     END IF;
     state := CASE
         WHEN taken.stored IS NOT NULL THEN 'taken'
@@ -91,13 +88,8 @@ BEGIN
         END IF;
     END IF;
     stored := taken.stored;
-    INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
-    VALUES (job.id, job.life, wait_name, stored, job.attempts, clock_timestamp())
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
+    IF NOT pgjobs_end_wait(job, wait_name, ways, taken) THEN
         state := 'done';
-        RETURN;
     END IF;
-    PERFORM pgjobs_end_wait(job, wait_name, ways, taken.label, taken.event_id);
 END
 $$;

@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from pgjobs.management import jobstatus
+from pgjobs.features.operating import status
 from pgjobs.models import Queue
-from tests.operators import insert, make_job, make_worker
+from tests.operators import insert, make_job, make_worker, operator
 
 pytestmark = pytest.mark.django_db
 
@@ -61,7 +61,7 @@ def test_problems_of_limits_are_in_the_json():
 
 def sleep_by(monkeypatch, sleep: Callable[[int], None]) -> None:
     """Let the command sleep by this; other threads of the tests sleep as ever."""
-    monkeypatch.setattr(jobstatus, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(status, "time", SimpleNamespace(sleep=sleep))
 
 
 def test_watching_prints_the_state_until_it_is_interrupted(monkeypatch):
@@ -86,7 +86,7 @@ def terminal(monkeypatch):
     """Return a file that is a terminal of 80 columns and 10 lines."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "10")
-    return jobstatus.Screen()
+    return status.Screen()
 
 
 def test_watching_shows_what_fits_on_the_screen_the_problems_first(
@@ -105,3 +105,10 @@ def test_watching_shows_what_fits_on_the_screen_the_problems_first(
 
 def interrupt():
     raise KeyboardInterrupt
+
+
+def test_status_says_which_person_has_paused_a_queue():
+    queue = Queue.objects.create(name="mail")
+    client = operator("view_queue", "pause_queue")
+    client.post(f"/admin/pgjobs/queue/pause/{queue.pk}/", {"note": "It moves."})
+    assert f" by {client.user}, It moves." in run("jobstatus")

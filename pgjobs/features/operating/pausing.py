@@ -1,13 +1,13 @@
 """`pausejobs` and `resumejobs`."""
 
-from ..base.queue_database import database_time
-from ..models.job import Job
-from ..models.queue import Queue
-from ..reports.status import queue_statuses
-from .auditing import audited
-from .databases import QueueCommand
-from .parameters import add_database, add_queues, ready_database
-from .running import number_of
+from ...base.queue_database import database_time
+from ...management.auditing import audited
+from ...management.databases import QueueCommand
+from ...management.parameters import add_database, add_queues, ready_database
+from ...management.running import number_of
+from ...models.job import Job
+from ...models.queue import Queue
+from ...reports.status import queue_statuses
 
 MOST_NAMED = 20  # queues
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from django.db.models.functions import Now
 from django.utils.translation import gettext, ngettext
 
-from ..models.job import Job
-from .durations import seconds_in_words
-from .status import Overview
+from ...models.job import Job
+from ...reports.durations import seconds_in_words
+from ...reports.status import Overview
 
 
 class Threshold(NamedTuple):

@@ -6,11 +6,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
-from ..exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
-from ..tasks.lookup import get_task
-from ..tasks.registry import registry
-from .auditing import audited
-from .parameters import add_database, ready_database, seconds
+from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
+from ...management.auditing import audited
+from ...management.parameters import add_database, ready_database, seconds
+from ...tasks.lookup import get_task
+from ...tasks.registry import registry
 
 MOST_NAMES = 20  # of tasks, in an error
 

@@ -9,11 +9,20 @@ from typing import Any
 
 from django.core.management.base import CommandError, OutputWrapper
 
-from ..conf import settings
-from ..features import entries, modules
-from ..reports.durations import seconds_in_words
-from ..reports.replica import replica_age
-from ..reports.status import (
+from ...conf import settings
+from ...features import entries, modules
+from ...management.databases import QueueCommand
+from ...management.parameters import (
+    add_database,
+    count,
+    positive_seconds,
+    ready_database,
+    seconds,
+)
+from ...management.tables import print_table
+from ...reports.durations import seconds_in_words
+from ...reports.replica import replica_age
+from ...reports.status import (
     MOST_COUNTED,
     Overview,
     QueueStatus,
@@ -21,11 +30,8 @@ from ..reports.status import (
     capped,
     overview,
 )
-from ..reports.texts import one_line
-from ..reports.thresholds import late_queues, many_failed
-from .databases import QueueCommand
-from .parameters import add_database, count, positive_seconds, ready_database, seconds
-from .tables import print_table
+from ...reports.texts import one_line
+from .thresholds import late_queues, many_failed
 
 WORKER = ("worker", "queues", "slots", "running", "units", "memory")
 CLEAR = "\x1b[H\x1b[2J"  # the screen of a terminal

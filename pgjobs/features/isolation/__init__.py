@@ -1,0 +1,4 @@
+"""Isolation: tasks whose body runs in a process of its own.
+
+Guide: `docs/guides/isolation.md`.
+"""

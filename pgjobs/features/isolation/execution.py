@@ -1,0 +1,272 @@
+"""A job in a slot whose body runs in a child."""
+
+import logging
+import socket
+import threading
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from ...conf import settings
+from ...exceptions import (
+    Interruption,
+    MemoryLimitExceeded,
+    TaskCancelled,
+    TaskTimeout,
+    WorkerLost,
+)
+from ...queue.recording import Outcome, Unsuccessful, release
+from ...tasks.running_job import MOST_LINES, PROGRESS, RunningJob
+from ...worker.job_log import log
+from ...worker.slots.execution import ThreadExecution
+from ...worker.slots.outcomes import backoff_of, unsuccessful
+from .child_process import CannotStart, ChildProcess, described
+from .frames import Garbled
+from .pool import Pool
+from .wire import packed_job, unpacked_outcome
+
+TAKE_SECONDS = 10.0  # for an idle child to take a job
+MOST_TRIES = 3  # to hand a job to a child
+START_DELAY = 10.0  # seconds until a job is tried again whose child cannot start
+STOPPED = "Released: the worker stopped."
+KILLED = "Cancelled; its process was killed."
+BEFORE = "Cancelled before it began."
+IN_MAIN = (
+    "The task is declared in the program itself (__main__), which its process does not "
+    "run: declare it in a module."
+)
+
+
+class RelayedJob(RunningJob):
+    """The job as the worker knows it. The child's has said what this one reports."""
+
+    def relay(self, report: dict) -> None:
+        with self._lock:
+            if "done" in report:
+                self._progress = {key: report[key] for key in PROGRESS}
+            self._lines += report["log"].split("\n")[:-1]
+            del self._lines[:-MOST_LINES]
+        self._host.reported(self)
+
+
+class IsolatedExecution(ThreadExecution):
+    """The worker's half of an attempt; the other half is a `slot.Slot`'s.
+
+    A thread of the worker waits here for what the child sends.
+    """
+
+    running_class = RelayedJob
+    running: RelayedJob
+    host: Any  # the executor
+
+    def __init__(self, *common) -> None:
+        super().__init__(*common)
+        self.lock = threading.Lock()
+        self.child: ChildProcess | None = None  # that has got the job
+        self.is_taken = False
+        self.is_interrupted = False
+        self.is_killed = False
+        self.cause: type[Interruption] | None = None  # None: the worker stops
+        self.place = ""  # where the body was as its time was over
+
+    # On the thread of the slot
+
+    def run(self) -> Outcome:
+        self.own_thread = threading.current_thread()
+        self.begun_at = monotonic()
+        try:
+            return self.run_in_child()
+        except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
+            return self.broken_by(error)
+        finally:
+            self.host.deadlines.lift(self)
+            self.host.deadlines.lift(self.running)
+
+    def run_in_child(self) -> Outcome:
+        if self.task is None:
+            unable = self.prepare()
+            assert unable is not None
+            return unable
+        if self.task.function.__module__ == "__main__":
+            return unsuccessful(self.job, "FAIL", IN_MAIN)
+        pool = pool_of(self.host)
+        try:
+            for _ in range(MOST_TRIES):
+                if outcome := self.tried_with(pool, pool.take()):
+                    return outcome
+            raise CannotStart("No process takes the job.")
+        except CannotStart as error:
+            return self.not_started(error)
+
+    def tried_with(self, pool: Pool, child: ChildProcess) -> Outcome | None:
+        """Run the job in this child; return None if it has not taken it."""
+        if (before := self.ended_before()) is not None:
+            pool.give_back(child, is_spent=False)
+            return before
+        keep = self.running.log if self.running.keeps_level is not None else None
+        for output in child.outputs:
+            output.begin(keep)
+        outcome: Outcome | None
+        try:
+            outcome = self.attend(child)
+        except (Garbled, KeyError, TypeError, ValueError, IndexError) as error:
+            outcome = self.crash(f"Its process sent what is no message: {error!r}")
+            child.kill_now()
+        with self.lock:
+            self.child = None
+        for output in child.outputs:
+            output.end()
+        if child.has_ended:
+            pool.forget(child)
+        else:
+            pool.give_back(child, is_spent=self.is_interrupted)
+        return outcome
+
+    def ended_before(self) -> Unsuccessful | None:
+        """Return the outcome of a job that is not to begin any more."""
+        if self.is_killed:
+            return self.killed()
+        if self.running.cancel_requested and self.options.cancel == "interrupt":
+            return unsuccessful(self.job, "CANCEL", BEFORE)
+        return None
+
+    def attend(self, child: ChildProcess) -> Outcome | None:
+        self.limit_memory(child)
+        try:
+            assert self.task is not None
+            module = self.task.function.__module__
+            child.frames.send("job", packed_job(self.job), module)
+        except OSError:
+            child.kill_now()
+        with self.lock:
+            self.child = child
+            is_cancelled, is_killed = self.running.cancel_requested, self.is_killed
+        if is_cancelled:
+            self.tell("cancel")
+        if is_killed:
+            child.kill()
+        until = monotonic() + TAKE_SECONDS
+        for frame in child.heard(until):
+            if frame[0] == "taken":
+                self.is_taken = True
+                break
+        else:
+            child.kill_now()
+            return self.killed() if self.is_killed else None
+        for what, *values in child.heard():
+            if what == "outcome":
+                *packed, child.size = values
+                if self.options.memory_limit:
+                    child.order("limit 0")
+                return unpacked_outcome(self.job, *packed)
+            self.hear(what, *values)
+        return self.died(child)
+
+    def limit_memory(self, child: ChildProcess) -> None:
+        limit = self.options.memory_limit
+        if limit is None:
+            return
+        child.order(f"limit {limit}")
+        if child.first_size > limit:
+            log(
+                logging.ERROR,
+                self.job,
+                f"has memory_limit={limit}, less than its process takes before it "
+                f"begins: {child.first_size}",
+            )
+
+    def hear(self, what: str, *values) -> None:
+        if what == "began":
+            self.limit, self.ends_life = values
+            if self.limit is not None:
+                self.host.deadlines.set(self, self.limit, self.time_out)
+        elif what == "report":
+            self.running.relay(values[0])
+        elif what == "where":
+            self.place = str(values[0])
+
+    # How it ends without an outcome of its own
+
+    def died(self, child: ChildProcess) -> Unsuccessful:
+        if child.memory:
+            limit = self.options.memory_limit
+            return self.outcome_of(MemoryLimitExceeded(child.memory, limit))
+        if self.is_killed:
+            return self.killed()
+        return self.crash(f"Its process died: {described(child.status)}")
+
+    def killed(self) -> Unsuccessful:
+        if self.cause is None:
+            return release(self.job, STOPPED)
+        if self.cause is TaskCancelled:
+            return unsuccessful(self.job, "CANCEL", KILLED)
+        return self.given_up()
+
+    def crash(self, reason: str) -> Unsuccessful:
+        job = self.job._replace(failures=self.job.failures + self.job.crashes)
+        delay = backoff_of(job, self.options)
+        log(logging.ERROR, self.job, f"crashed: {reason}")
+        crash = unsuccessful(self.job, "CRASH", reason, delay=delay)
+        return crash._replace(statement="crash", error=WorkerLost(reason))
+
+    def not_started(self, error: CannotStart) -> Unsuccessful:
+        log(logging.ERROR, self.job, f"has no process: {error}")
+        first = str(error).strip().splitlines()[-1:]
+        reason = f"Released: its process cannot start: {' '.join(first)}"
+        outcome = unsuccessful(self.job, "RELEASE", reason, delay=START_DELAY)
+        return outcome._replace(has_begun=False)
+
+    def where(self) -> str:
+        return self.place
+
+    # From outside, on any thread
+
+    def cancel(self) -> None:
+        if self.running.cancel_requested:
+            return
+        self.running.cancel_requested = True
+        self.tell("cancel")
+        if self.options.cancel == "interrupt":
+            self.is_interrupted = True
+            self.host.deadlines.set(
+                self.running, settings.TIMEOUT_GRACE, self.kill_cancelled
+            )
+
+    def time_out(self) -> None:
+        self.stop(TaskTimeout)
+        kill = partial(self.kill, TaskTimeout)
+        self.host.deadlines.set(self, settings.TIMEOUT_GRACE, kill)
+
+    def kill_cancelled(self) -> None:
+        self.kill(TaskCancelled)
+
+    def stop(self, cause: type[Interruption]) -> None:
+        self.is_interrupted = True
+        self.tell("stop", cause.__name__)
+
+    def kill(self, cause: type[Interruption] | None) -> None:
+        """Kill the child, because of this; None: because the worker stops."""
+        with self.lock:
+            if not self.is_killed:
+                self.is_killed, self.cause = True, cause
+            if self.child is not None:
+                self.child.kill()
+
+    def tell(self, what: str, *values) -> None:
+        """Tell the child something. A child that does not read will be killed."""
+        with self.lock, suppress(OSError):
+            if self.child is not None:
+                token = self.job.lease_token
+                self.child.frames.send(what, token, *values, flags=socket.MSG_DONTWAIT)
+
+
+def pool_of(host) -> Pool:
+    """Return the children of the worker, who may have none yet."""
+    with host.lock:
+        for each in host.beside:
+            if isinstance(each, Pool):
+                return each
+        pool = Pool(host)
+        host.beside.append(pool)
+        return pool
