@@ -379,8 +379,8 @@ class Case(NamedTuple):
 
 FIGURES = (
     '[{"queue_name": "default", "task": "benchmarks.noop", "seconds": 1,'
-    ' "successful": 1, "failed": 0, "cancelled": 0, "retried": 0, "run_times": [1],'
-    ' "wait_times": [1]}]'
+    ' "successful": 1, "failed": 0, "cancelled": 0, "retried": 0,'
+    ' "run_buckets": [[40, 1]], "wait_buckets": [[9, 1]]}]'
 )
 ALL = {"only": None, "skipped": "{}"}
 OWN = {"worker_id": 1_000_000}
@@ -461,7 +461,9 @@ def cases() -> dict[str, Case]:
         "prune": Case(statement("prune"), {"status": "SUCCESSFUL", **old, **ALL}),
         "prune batches": Case(statement("prune_batches"), {"after": 0, "limit": BATCH}),
         "prune events": Case(statement("prune_events"), old),
-        "add figures": Case(statement("add_figures"), {"rows": FIGURES}),
+        "add figures": Case(
+            statement("add_figures"), {"rows": FIGURES, "most_pairs": 100}
+        ),
         "prune figures": Case(
             statement("prune_figures"),
             {"minutes": 1e6, "hours": 1e8, "limit": BATCH, "groups": BATCH},

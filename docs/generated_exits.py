@@ -49,6 +49,11 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "pausejobs": {0: "also if a queue was paused already"},
     "pgjobsroles": {1: "a role is not given as `KIND=ROLE`, with a kind that there is"},
     "prunejobs": {0: "also if rows of other tables keep some jobs"},
+    "reencryptjobs": {
+        0: "also if nothing had to be encrypted",
+        1: "something is left that the output names: rows whose key is unknown, that "
+        "others held, or that stand in the clear; or there is no key",
+    },
     "replayevents": {
         1: "the task does not subscribe to events, or `--since` cannot be read"
     },

@@ -46,6 +46,13 @@ def texts(value):
     return tuple(text(each) for each in value)
 
 
+def keys(value):
+    # Keys are quoted nowhere.
+    if not isinstance(value, str | list | tuple):
+        raise ValueError("must be a list of keys, or the dotted path of a callable.")
+    return text(value) if isinstance(value, str) else tuple(value)
+
+
 def aliases(value):
     found = None if value is None else texts(value)
     if found is not None and (not found or len(set(found)) < len(found)):
@@ -96,6 +103,12 @@ def log_level(value):
     if not level:
         raise ValueError(f"must be a level such as 'INFO', or None, got {value!r}.")
     return level
+
+
+def alerts(value):
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a dict by kinds of remarks, got {value!r}.")
+    return dict(value)
 
 
 def relation(value):
@@ -290,6 +303,17 @@ SETTINGS = {
     "SENSITIVE": Setting(
         (), names_to_mask, 'More names to mask. `"!s3_key"`: it only looks secret.'
     ),
+    "ENCRYPTION_KEYS": Setting(
+        (),
+        keys,
+        "Keys of encrypted arguments and results: the first encrypts, and all decrypt. "
+        "Or the dotted path of a callable that returns them.",
+    ),
+    "HASH_KEY": Setting(
+        None,
+        lambda value: value,
+        "Key of `keyed_hash=True`, which never changes.",
+    ),
     "MINUTE_FIGURES_RETENTION": Setting(
         172_800.0, positive_seconds, "How long the figures of each minute are kept."
     ),
@@ -301,6 +325,12 @@ SETTINGS = {
         version,
         "Version of the code, such as a git revision. Charts mark when it first ran, "
         "muted errors return in a new one, and of several the newest decides.",
+    ),
+    "ALERTS": Setting(
+        {},
+        alerts,
+        "Limit and level of each kind of problem and remark: "
+        '`{"queue_paused": "problem", "line_stuck": timedelta(hours=1)}`.',
     ),
     "AUDIT_RETENTION": Setting(
         timedelta(days=365).total_seconds(),

@@ -52,6 +52,10 @@ class AlreadyEnqueued(Exception):
         )
 
 
+class EncryptionError(ImproperlyConfigured):
+    """A value cannot be encrypted or opened: a key is missing, or it was changed."""
+
+
 class UnknownTask(LookupError):
     """No task of that name is registered in this process."""
 

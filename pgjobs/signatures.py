@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .features.durable.job import Answering
     from .features.durable.options import TaskOptions as DurableOptions
     from .features.durable.running_job import Waiting
+    from .features.encryption.options import TaskOptions as EncryptionOptions
+    from .features.encryption.running_job import Sealing
     from .features.follow_ups.options import TaskOptions as FollowUpOptions
     from .features.isolation.options import TaskOptions as TaskIsolation
     from .features.keeping.options import JobOptions as KeepingJob
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         AfterFailure,
         DependencyOptions,
         DurableOptions,
+        EncryptionOptions,
         FollowUpOptions,
         KeepingTask,
         ScheduleOptions,
@@ -62,7 +65,7 @@ if TYPE_CHECKING:
     class JobMethods(Answering):
         """What features add to `Job`."""
 
-    class RunningJobMethods(Waiting):
+    class RunningJobMethods(Waiting, Sealing):
         """What features add to `RunningJob`."""
 
 
@@ -225,6 +228,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
     - failures: `max_attempts`, `backoff`, `retry_on`, `no_retry_on`, `max_crashes`
     - an attempt: `timeout`, `cancel`, `atomic`, `keep_logs`, `sensitive`,
       `process_units`, `isolated`, `memory_limit`
+    - what only workers can read: `encrypted`, `keyed_hash`
     - waiting: `expires`, `dependencies`, `after_failure`, `lock`, `lock_mode`,
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`

@@ -38,6 +38,7 @@ def test_everything_has_a_default_that_its_own_rule_accepts():
         "KEEP_LOGS": None,
         "SENSITIVE": (),
         "VERSION": "",
+        "ALERTS": {},
         "AUDIT_RETENTION": 31_536_000,
         "MINUTE_FIGURES_RETENTION": 172_800,
         "HOUR_FIGURES_RETENTION": 7_776_000,

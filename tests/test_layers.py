@@ -70,6 +70,11 @@ LATE_IMPORTS = {
     ("features.importing.command", "features.importing.django_tasks_db"),
     # Of Django for PostgreSQL only, once it is known that psycopg is there.
     ("checks.databases", "django.db.backends.postgresql.psycopg_any"),
+    # An extra, which takes long to import.
+    (
+        "features.encryption.keyring",
+        "cryptography.hazmat.primitives.ciphers.aead",
+    ),
     # Only where a task is isolated.
     ("features.isolation.options", "features.isolation.execution"),
     ("features.isolation.checks", "features.isolation.pool"),
@@ -96,6 +101,7 @@ KEEPERS = {
     "django.core.management": ("management", *OF_FEATURES),
     "prometheus_client": ("features.exporters.prometheus",),
     "opentelemetry": ("features.exporters.otel",),
+    "cryptography": ("features.encryption.keyring",),
     "sentry_sdk": ("features.exporters.sentry",),
     "django.tasks": ("features.django_tasks.compat",),
     "django_tasks": ("features.django_tasks.compat",),

@@ -62,6 +62,15 @@ BUGS = [
         30,
     ),
     Bug(
+        "a success is deleted although another job comes after it",
+        "stuck",
+        (
+            ("AND NOT awaited FOR UPDATE SKIP LOCKED", "FOR UPDATE SKIP LOCKED"),
+            ("IF may_be_needed OR parents IS NOT NULL THEN", "IF false THEN"),
+        ),
+        "brief",
+    ),
+    Bug(
         "results of a group stand in another order",
         "innocents failed",
         (("ORDER BY named.place NULLS LAST, named.id", "ORDER BY named.id DESC"),),

@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.ids import read_id
-from ..exceptions import AlreadyEnqueued
+from ..exceptions import AlreadyEnqueued, EncryptionError
 from ..models.job import Job
 from ..models.job_choices import Status
 from ..queue.acts import Changed
@@ -29,6 +29,7 @@ from .listing import count_up_to
 
 TEMPLATE = "admin/pgjobs/confirmation.html"
 LONGEST_NAME = 250
+HOW_MANY = "how_many"  # of a selection, the first so many; all if it is empty
 
 LIMITED = _("No more than %(count)d are handled at once: repeat it for the others.")
 
@@ -56,7 +57,8 @@ class ActingAdmin(ButtonsAdmin):
         names = {act: f"pgjobs_{self.opts.model_name}_{act.verb}" for act in self.acts}
         for act, name in names.items():
             setattr(self, name, MethodType(act_button(act), self))
-        self.actions_row = self.actions_detail = tuple(names.values())
+        self.actions_detail = tuple(names.values())
+        self.actions_row = tuple(names[act] for act in self.acts if act.is_in_rows)
         self.actions = [bulk_action(act) for act in self.bulk_acts] or None
 
     # What subclasses override
@@ -73,6 +75,14 @@ class ActingAdmin(ButtonsAdmin):
             "is_possible": number > 0,
             "most_at_once": at_most(self.model, self.most_at_once, number),
         }
+
+    def context_of_many(self, request, act: Act, rows) -> dict:
+        """Return what else the confirmation page shows of a selection."""
+        return {}
+
+    def where_they_went(self, request, act: Act) -> str:
+        """Return the address of the list that has rows after an act, if another."""
+        return ""
 
     def part_of(self, act: Act, rows):
         """Return as many rows as one request can bear."""
@@ -108,7 +118,7 @@ class ActingAdmin(ButtonsAdmin):
             with self.audited(request, act, form, row.pk) as entry:
                 changed = act.run(rows, **words_of(request, act, form))
                 entry.number = changed.changed
-        except AlreadyEnqueued as error:
+        except (AlreadyEnqueued, EncryptionError) as error:
             text = f"{name_of(row)}: {error}"
             self.message_user(request, text, messages.WARNING)
             return False
@@ -164,9 +174,13 @@ class ActingAdmin(ButtonsAdmin):
         form = act.form(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():
             context = self.preview_of_many(act, rows) | selection_context(request)
+            context |= self.context_of_many(request, act, rows)
             return self.confirmation_page(request, act, form, context)
+        wanted = read_id(request.POST.get(HOW_MANY, ""))
         is_limited = count_up_to(self.most_at_once + 1, rows) > self.most_at_once
-        part = self.part_of(act, rows) if is_limited else rows
+        part = self.part_of(act, rows) if is_limited or wanted else rows
+        if wanted:
+            part, is_limited = part[:wanted], False
         with self.audited(request, act, form) as entry:
             changed = act.run(part, **words_of(request, act, form))
             entry.number = changed.changed
@@ -179,7 +193,8 @@ class ActingAdmin(ButtonsAdmin):
         complete = changed.changed and not changed.skipped and not is_limited
         level = messages.SUCCESS if complete else messages.WARNING
         self.message_user(request, text, level)
-        return None
+        there = self.where_they_went(request, act) if changed.changed else ""
+        return HttpResponseRedirect(there) if there else None
 
     def log_bulk_act(self, request, act: Act, text: str, name: str) -> None:
         """Make one log entry for all rows: there may be very many."""
@@ -207,6 +222,7 @@ def act_button(act: Act):
         permission=act.permission,
         is_offered=act.is_offered,
         label_for=act.label_for,
+        is_harmful=act.is_harmful,
     )
     def view(self, request, row):
         return self.act_on_one(request, act, row)
@@ -286,7 +302,7 @@ def sentences(act: Act, changed: Changed, name: str) -> str:
 
 def words_of(request, act: Act, form) -> dict[str, Any]:
     """Return what the act takes of its form; an empty reason names the operator."""
-    words = form.cleaned_data
+    words = form.words
     if "reason" not in words or words["reason"]:
         return words
     return words | {"reason": act.reason % {"user": request.user.get_username()}}

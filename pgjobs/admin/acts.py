@@ -7,13 +7,14 @@ from typing import Any
 from django.contrib.admin.models import CHANGE, DELETION
 from django.db import transaction
 from django.db.models import TextField
+from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from ..base.mask_names import MASKED
 from ..conf import FINISHED
-from ..features import entries
+from ..features import entries, modules
 from ..models.job import Job
 from ..models.job_choices import QUEUED, Status
 from ..models.job_set import JobQuerySet
@@ -21,7 +22,7 @@ from ..queue.acts import Changed
 from ..reports.task_words import OWN, with_own
 from ..tasks.arguments import Stored
 from ..tasks.stored_jobs import job_of
-from .forms import ActForm, ReasonForm, ResultForm
+from .forms import ActForm, NotedForm, ReasonForm, ResultForm
 
 
 class Repeated(Changed):
@@ -44,9 +45,12 @@ def run_again(jobs) -> Repeated:
     """
     # As text: SQL may have stored JSON that Python cannot read.
     texts = (Cast(column, TextField()) for column in ("args", "kwargs"))
-    columns = jobs.values_list("task", "queue_name", "priority", *texts, OWN)
+    mark = KT("keys__encrypted")
+    columns = jobs.values_list("task", "queue_name", "priority", *texts, OWN, mark)
     with transaction.atomic(using=Job.objects.db_to_write):
-        task, queue_name, priority, args, kwargs, own = columns.get()
+        task, queue_name, priority, args, kwargs, own, mark = columns.get()
+        for module in modules("stored"):
+            args, kwargs = module.plain_texts(args, kwargs, mark)
         new_job = job_of(task, Stored(args, kwargs))._replace(
             queue_name=queue_name, priority=priority, on_conflict="raise"
         )
@@ -86,9 +90,12 @@ class Act:
     run: Callable[..., Changed]
     is_offered: Callable[[Any], bool]  # for a row
     statuses: tuple[Any, ...] = ()  # of the jobs that it changes
+    leads_to: Any = None  # the status that most of them have then
     form: type[ActForm] = ActForm
     reason: Any = ""  # if the operator gives none; filled with {"user": "ada"}
     flag: int = CHANGE  # of the log entry
+    is_harmful: bool = False  # what it ends or deletes does not come back by itself
+    is_in_rows: bool = True  # of lists, and not on the page alone
     label: Any
     label_for: Callable[[Any], Any] | None = None  # of the button of a row
     bulk_label: Any = ""
@@ -110,6 +117,8 @@ def retry_label(job: Job) -> Any:
 FROM_BEGINNING = _("From the beginning")
 RETRY = Act(
     verb="retry",
+    form=NotedForm,
+    leads_to=Status.READY,
     permission="retry",
     run=JobQuerySet.retry,
     statuses=FINISHED,
@@ -126,6 +135,7 @@ RETRY = Act(
 )
 RUN_AGAIN = Act(
     verb="run_again",
+    form=NotedForm,
     permission="run_again",
     run=run_again,
     is_offered=lambda job: job.status == Status.SUCCESSFUL,
@@ -138,6 +148,8 @@ RUN_AGAIN = Act(
 )
 RUN_NOW = Act(
     verb="run_now",
+    form=NotedForm,
+    leads_to=Status.READY,
     permission="run_now",
     run=JobQuerySet.run_now,
     statuses=(Status.SCHEDULED,),
@@ -153,6 +165,8 @@ RUN_NOW = Act(
 )
 CANCEL = Act(
     verb="cancel",
+    leads_to=Status.CANCELLED,
+    is_harmful=True,
     permission="cancel",
     run=JobQuerySet.cancel,
     statuses=UNFINISHED,
@@ -188,6 +202,9 @@ FENCED = _(
 )
 FAIL = Act(
     verb="fail",
+    leads_to=Status.FAILED,
+    is_harmful=True,
+    is_in_rows=False,
     permission="fail",
     run=JobQuerySet.fail,
     statuses=UNFINISHED,
@@ -202,6 +219,8 @@ FAIL = Act(
 )
 SUCCEED = Act(
     verb="succeed",
+    leads_to=Status.SUCCESSFUL,
+    is_in_rows=False,
     permission="fail",
     run=JobQuerySet.succeed,
     statuses=UNFINISHED,
@@ -215,6 +234,8 @@ SUCCEED = Act(
 )
 DELETE = Act(
     verb="delete",
+    form=NotedForm,
+    is_harmful=True,
     permission="delete",
     run=JobQuerySet.discard,
     statuses=(*QUEUED, *FINISHED),

@@ -31,7 +31,6 @@ from .links import list_url, page
 from .listing import TableAdmin
 
 FROM_PAGE = "from=page"  # rather than from a row of the list
-ROW_TEMPLATE = "admin/pgjobs/row_buttons.html"
 LONGEST_NAME = 80
 # Where a version of Django has other markup around a page than the one before.
 MARKUP = f"admin/pgjobs/markup_{'5.2' if django.VERSION < (6, 1) else '6.1'}"
@@ -44,13 +43,14 @@ def button(
     permission: str,
     is_offered: Callable[[Any], bool],
     label_for: Callable[[Any], str] | None = None,
+    is_harmful: bool = False,
 ):
     """Make a method of `ButtonsAdmin` the view behind a button.
 
     It is called with the request and the object. `permission`: the word in the admin's
     `has_<permission>_permission`. `label_for`: the label beside an object, if that
-    decides. The method's name must be unique among all models (the package makes it
-    the URL's name), so it begins with app and model.
+    decides. `is_harmful`: it looks so. The method's name must be unique among all
+    models (the package makes it the URL's name), so it begins with app and model.
     """
 
     def decorate(method):
@@ -64,6 +64,7 @@ def button(
         view.permission = permission
         view.is_offered = is_offered
         view.label_for = label_for or (lambda obj: label)
+        view.is_harmful = is_harmful
         return view
 
     return decorate
@@ -71,6 +72,8 @@ def button(
 
 class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
     """A model admin whose `actions_row` and `actions_detail` name `@button` methods."""
+
+    row_template = "admin/pgjobs/row_buttons.html"
 
     def object_behind_button(self, request, button, pk):
         """Return the object; raise PermissionDenied or Http404."""
@@ -98,6 +101,7 @@ class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
             {
                 "title": button.label_for(obj),
                 "path": self.button_url(request, name, obj, origin),
+                "is_harmful": button.is_harmful,
             }
             for name, button in buttons.items()
             if button.is_offered(obj)
@@ -146,7 +150,8 @@ class ButtonsAdmin(TableAdmin, ActionsModelAdmin):
         def actions_holder(obj):  # the package's name, to which its CSS refers
             links = self.links(request, buttons, obj)
             name = excerpt(str(obj), LONGEST_NAME)
-            return render_to_string(ROW_TEMPLATE, {"actions_row": links, "name": name})
+            context = {"actions_row": links, "name": name}
+            return render_to_string(self.row_template, context)
 
         return (*columns, actions_holder)
 

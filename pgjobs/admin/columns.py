@@ -3,14 +3,13 @@
 from django.contrib import admin
 from django.db.models import TextField
 from django.db.models.functions import Cast
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ..base.moments import instant
 from ..models.job import Job
 from ..models.job_choices import Status
-from ..reports.json_text import readable
 from ..reports.remarks import Remark
 from ..reports.secrets import masked_key
 from ..reports.task_words import OWN, with_own
@@ -22,17 +21,16 @@ from .listing import TableAdmin
 from .markup import (
     LONGEST_CELL,
     ago,
-    breakable,
     lasting,
     moment,
     preformatted,
     short,
-    status_and_note,
     status_word,
 )
 
 LONGEST_REASON = 2_000
 LONGEST_WHY = 200
+LONGEST_CALL = 200  # of a row, which cuts it where its room ends
 
 # What happened to a job of this status last, or will happen next, and when.
 LATEST = {
@@ -55,11 +53,6 @@ LABELS = {
 }
 
 
-def on_a_line(text: str, words: tuple[str, ...]) -> str:
-    """Return JSON text, secrets masked, on one line and without its outer braces."""
-    return " ".join(readable(text, words).split())[1:].removesuffix("}").strip()
-
-
 def masked_key_of(job: Job, key: str) -> str:
     """Return a key of the job without the values of its masked arguments."""
     texts = {f"{name}_text": Cast(name, TextField()) for name in ("kwargs", "args")}
@@ -72,10 +65,6 @@ def masked_key_of(job: Job, key: str) -> str:
     return masked_key(key, with_own(sensitive_words(job.task), own), kwargs, named)
 
 
-def short_reason(job: Job) -> str:
-    return excerpt(job.reason_start, LONGEST_CELL)
-
-
 class JobColumns(TableAdmin):
     """Methods for `list_display` and `fieldsets`. None of them reads the database."""
 
@@ -83,12 +72,12 @@ class JobColumns(TableAdmin):
     # the database would have to read all jobs.
     @admin.display(description=_("task"))
     def task_name(self, job: Job) -> str:
-        name = breakable(excerpt(job.task, LONGEST_CELL))
-        text = getattr(job, "short_arguments", "{}")
-        if text == "{}":
-            return name
-        shown = on_a_line(text, getattr(job, "sensitive", ()))
-        return status_and_note(name, excerpt(shown, LONGEST_CELL))
+        name = excerpt(job.task, LONGEST_CELL)
+        shown = excerpt(getattr(job, "shown_arguments", ""), LONGEST_CALL)
+        if not shown:
+            return format_html('<span title="{}">{}</span>', name, name)
+        call = '<span title="{0}({1})">{0}<span class="pgjobs-arguments">({1})</span>'
+        return format_html(call + "</span>", name, shown)
 
     queue = short("queue_name", _("queue"))
     enqueued = moment("enqueued_at", _("enqueued"))
@@ -121,10 +110,25 @@ class JobColumns(TableAdmin):
         return status_word(job.status.lower(), job.get_status_display(), note)
 
     @admin.display(description=_("status"))
-    def status_and_reason(self, job: Job) -> str:
-        note = self.why_link(job.why) if job.why else short_reason(job)
-        mark = self.status_word(job)
-        return status_and_note(mark, note) if note else mark
+    def state(self, job: Job) -> str:
+        return status_word(job.status.lower(), job.get_status_display())
+
+    @admin.display(description=_("reason"))
+    def short_reason(self, job: Job) -> str:
+        """Show on one line why a job does not run, how it runs or how it ended."""
+        if job.why:
+            return self.short_why(job.why)
+        if job.status == Status.RUNNING:
+            return self.run(job)
+        reason = excerpt(job.reason_start, LONGEST_CALL) or self.took(job)
+        return format_html('<span title="{}">{}</span>', reason, reason)
+
+    def short_why(self, why: Remark) -> str:
+        text, url = excerpt(why.text, LONGEST_WHY), page_of_remark(why, self.admin_site)
+        link = (
+            '<a href="{}" title="{}">{}</a>' if url else '<span{} title="{}">{}</span>'
+        )
+        return format_html(link, url, text, text)
 
     @admin.display(description=_("why it does not run"))
     def why(self, job: Job) -> str:
@@ -138,27 +142,24 @@ class JobColumns(TableAdmin):
         url = page_of_remark(why, self.admin_site)
         return format_html('{} (<a href="{}">{}</a>)', text, url, label)
 
-    @admin.display(description=_("latest"), ordering="finished_at")
+    @admin.display(description=_("age"), ordering="finished_at")
     def latest(self, job: Job) -> str:
         word, column = LATEST[job.status]
-        text = format_html("{} {}", word, ago(getattr(job, column)))
-        took = self.run(job) if job.status == Status.RUNNING else self.took(job)
-        if not took:
-            return text
-        return format_html('{}<div class="pgjobs-reason">{}</div>', text, took)
+        return ago(getattr(job, column), word)
 
     def run(self, job: Job) -> str:
-        """Return which worker runs a job, and how far it is."""
+        """Return how far a job is, who asked it to stop, and which worker runs it."""
+        asked = job.cancel_requested_at and gettext("asked to cancel")
         worker = format_html(gettext("on {worker}"), worker=self.worker_link(job))
-        shown = getattr(job, "progress_bar", None)
-        return format_html("{}<div>{}</div>", worker, shown) if shown else worker
+        parts = (asked, getattr(job, "progress_bar", None), worker)
+        return format_html_join(" · ", "{}", ((part,) for part in parts if part))
 
     def took(self, job: Job) -> str:
         """Return how long the last attempt of a finished job took."""
         if job.finished_at is None or job.last_attempted_at is None:
             return ""
         took = lasting(instant(job.finished_at) - instant(job.last_attempted_at))
-        return gettext("after %(time)s") % {"time": took}
+        return gettext("took %(time)s") % {"time": took}
 
     @admin.display(description=_("attempts"))
     def tries(self, job: Job) -> str:

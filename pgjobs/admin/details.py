@@ -3,6 +3,7 @@
 And its timeline: what happened to the job, in the order of time.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext as _
 
 from ..base.mask_names import MASKED
-from ..base.moments import instant
+from ..base.moments import instant, local
 from ..features import entries
 from ..models.attempt import Attempt
 from ..models.job import Job
@@ -33,6 +34,7 @@ class Moment(NamedTuple):
     at: datetime
     kind: str  # the class of its colour
     text: str
+    attempt: Any = None  # that began
 
     @property
     def exactly(self) -> str:
@@ -44,7 +46,7 @@ class Moment(NamedTuple):
 
 
 def timeline(job: Job, attempts: Iterable[Attempt]) -> list[Moment]:
-    moments = [*of_columns(job), *of_attempts(attempts)]
+    moments = [*of_columns(job), *of_attempts(job, attempts)]
     for moments_of in entries("timeline", "MOMENTS"):
         moments += (Moment(*values) for values in moments_of(job))
     return sorted(moments, key=lambda moment: instant(moment.at))
@@ -61,40 +63,29 @@ def of_columns(job: Job) -> Iterator[Moment]:
         yield Moment(job.finished_at, job.status.lower(), word)
 
 
-def of_attempts(attempts: Iterable[Any]) -> Iterator[Moment]:
+def of_attempts(job: Job, attempts: Iterable[Any]) -> Iterator[Moment]:
     for attempt in attempts:
-        if attempt.started_at is None:
-            continue
-        end = attempt.finished_at or now()
         values = {
             "number": attempt.number,
             "outcome": attempt.outcome_word,
-            "time": lasting(instant(end) - instant(attempt.started_at)),
+            "time": getattr(attempt, "shown_duration", ""),
         }
         text = _("Attempt %(number)d: %(outcome)s after %(time)s")
-        if attempt.finished_at is None:
+        if attempt.started_at is None:
+            text = _("Attempt %(number)d: %(outcome)s")
+        elif attempt.finished_at is None:
             text = _("Attempt %(number)d: has been running for %(time)s")
-        yield Moment(attempt.started_at, attempt.outcome.lower(), text % values)
+        at = attempt.started_at or attempt.finished_at or job.enqueued_at
+        yield Moment(at, attempt.outcome.lower(), text % values, attempt)
 
 
 # Fields of the page, by the columns without which the page skips them.
-TIMES = {
-    "enqueued_at": "enqueued",
-    "run_after": "due",
-    "expires_at": "expires",
-    "cancel_requested_at": "asked_to_cancel",
-    "started_at": "started",
-    "last_attempted_at": "last_attempted",
-    "finished_at": "finished",
+FACTS = {
+    **{"worker_id": "worker_link", "batch_id": "batch_link", "expires_at": "expires"},
+    **{name: name for name in ("crashes", "timeout", "process_units")},
 }
-ASSIGNMENT = {"worker_id": "worker_link", "batch_id": "batch_link"}
-COUNTERS = {name: name for name in ("crashes", "timeout", "process_units")}
-KEY_FIELDS = (("masked_unique_key", "unique_for", "unique_until", "holds_key"),)
-INTERNALS = (
-    ("max_attempts", "max_crashes", "attempts", "failures"),
-    ("life", "lease_token"),
-)
-LATER = "pgjobs-later"  # the class of fieldsets that come behind the attempts
+KEY_FIELDS = ("masked_unique_key", "unique_for", "unique_until", "holds_key")
+INTERNALS = ("max_attempts", "max_crashes", "attempts", "failures", "life")
 
 
 def fieldsets(
@@ -105,15 +96,10 @@ def fieldsets(
     Keys are made of arguments, so only who may see these sees them.
     """
     has_key = job.unique_key and may_see_arguments
-    groups = (
-        (None, state_fields(job), ()),
-        (_("Times"), filled(job, TIMES), (LATER,)),
-        (_("Uniqueness"), KEY_FIELDS if has_key else (), (LATER,)),
-        (_("Internals"), INTERNALS, ("collapse",)),
-    )
-    for title, fields, classes in groups:
-        if fields:
-            yield title, {"fields": fields, "classes": classes}
+    keys = KEY_FIELDS if has_key else ()
+    yield None, {"fields": (*state_fields(job), *keys)}
+    internals = (*INTERNALS, "lease_token")
+    yield _("Internals"), {"fields": internals, "classes": ("collapse",)}
 
 
 def state_fields(job: Job) -> tuple:
@@ -122,9 +108,8 @@ def state_fields(job: Job) -> tuple:
         "status_word",
         *(("why",) if job.why else ()),
         *(("full_reason",) if job.reason_start else ()),
-        "task_and_state",
-        ("queue", "priority", *filled(job, ASSIGNMENT)),
-        ("tries", *filled(job, COUNTERS)),
+        *("task_and_state", "queue", "priority", "tries"),
+        *filled(job, FACTS),
     )
 
 
@@ -135,12 +120,13 @@ def filled(job: Job, fields: dict[str, str]) -> tuple[str, ...]:
 
 LONGEST_TEXT = 100_000  # characters of one text that are fetched and shown
 LONGEST_LINE = 300
+TIME_OF_LINE = re.compile(r"^\d{4}-\d\d-\d\d[ T][\d:.]{8,15}[+-]\d\d:\d\d", re.M)
 MOST_ATTEMPTS = 50
 
 # Keys that the page shows as links at once.
 LINKED = (
     *("batch_id", "has_successors", "first_id", "continued_as"),
-    *("place", "results", "results_taken", MASKED),
+    *("place", "results", "results_taken", "enqueued_in", MASKED, "encrypted"),
 )
 ATTEMPT_TEXTS = ("exception_class", "message", "traceback")
 
@@ -177,23 +163,28 @@ class Lineage(NamedTuple):
 def details(job: Job, may_see_arguments: bool) -> dict[str, Any]:
     """Return the template context for a job's page; never fails on what a row holds."""
     attempts = [*unrecorded_attempt(job), *attempts_of(job)]
+    for attempt in attempts[:1]:
+        attempt.is_latest = True
     row = Job.objects.filter(pk=job.pk).values(**columns(may_see_arguments)).first()
     row = row or {}
     for key in entries("admin", "JOB_KEYS"):
         setattr(job, key, row.get(key))
     job.own_words = row.get("own_words")
     words = with_own(sensitive_words(job.task), job.own_words)
+    job.moments = timeline(job, attempts[:MOST_ATTEMPTS])
     return {
         "may_see_arguments": may_see_arguments,
         "origin": origin(row),
         "lineage": Lineage(row.get("correlation"), row.get("parent")),
         "texts": list(texts(job.task, row, words)) if may_see_arguments else [],
+        "log": in_zone(visible(row.get("log") or "")),
+        "zone": f"{local(now()):%Z}",
         "progress": progress_of(row),
         "progress_at": ago(row.get("progress_at")),
         "attempts": attempts[:MOST_ATTEMPTS],
         "hidden_attempts": len(attempts) > MOST_ATTEMPTS,
         "most_attempts": MOST_ATTEMPTS,
-        "timeline": timeline(job, attempts[:MOST_ATTEMPTS]),
+        "timeline": job.moments,
     }
 
 
@@ -278,8 +269,18 @@ def texts(task: str, row: dict[str, Any], words: tuple[str, ...]):
     if row.get("result") is not None:
         result = masked_result(row["result"], words)
         yield Text(_("Result"), json_block(result, words))
-    if row.get("log"):
-        yield Text(_("Log"), visible(row["log"]))
+
+
+def in_zone(log: str) -> str:
+    """Return a log whose lines begin with their times in the reader's zone."""
+
+    def shown(found: re.Match) -> str:
+        try:
+            return f"{local(datetime.fromisoformat(found[0])):%Y-%m-%d %H:%M:%S}"
+        except (ValueError, OverflowError):
+            return found[0]
+
+    return TIME_OF_LINE.sub(shown, log)
 
 
 def json_block(
@@ -307,7 +308,8 @@ def unrecorded_attempt(job: Job):
         finished_at=job.finished_at,
         outcome=job.status,
     )
-    attempt.shown_worker = excerpt(job.worker.name, LONGEST_LINE) if job.worker else ""
+    worker = job.worker_name or (job.worker.name if job.worker else "")
+    attempt.shown_worker = excerpt(worker, LONGEST_LINE)
     yield with_times(attempt)
 
 
@@ -335,7 +337,9 @@ def attempts_of(job: Job):
         with_times(attempt)
         attempt.shown_worker = excerpt(attempt.worker_name, LONGEST_LINE)
         attempt.shown_exception = excerpt(attempt.exception_class_start, LONGEST_LINE)
-        attempt.shown_message = block(without_class(attempt), 2_000)
+        message = without_class(attempt)
+        is_said = message.strip() and message.strip() in job.reason_start
+        attempt.shown_message = "" if is_said else block(message, 2_000)
         attempt.shown_traceback = block(attempt.traceback_start, LONGEST_TEXT)
         yield attempt
 

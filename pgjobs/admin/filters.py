@@ -93,6 +93,9 @@ class JobFilter(SimpleListFilter):
         """Whether this filter, if it is chosen, leaves ended jobs of branches."""
         return False
 
+    def value(self) -> str | None:
+        return super().value() or None  # a field that a form sends empty
+
     def queryset(self, request, queryset):
         text = self.value()
         if text is None:
@@ -157,7 +160,7 @@ def job_filters() -> tuple[type[JobFilter], ...]:
 
 def chosen(request) -> list[type[JobFilter]]:
     """Return the filters that narrow the list."""
-    return [each for each in job_filters() if each.parameter_name in request.GET]
+    return [each for each in job_filters() if request.GET.get(each.parameter_name)]
 
 
 def has_row(request) -> bool:
@@ -280,12 +283,11 @@ class IdFilter(JobFilter):
     has_row = True
 
     def lookups(self, request, model_admin):
-        if self.value() is None:
+        if (text := self.value()) is None:
             return []
-        id = read_id(self.value())
-        if id is None:
+        if (id := read_id(text)) is None:
             raise IncorrectLookupParameters
-        return [(self.value(), excerpt(self.name_of(id), LONGEST_CHOICE))]
+        return [(text, excerpt(self.name_of(id), LONGEST_CHOICE))]
 
     def name_of(self, id: int) -> str:
         return f"#{id}"

@@ -1,10 +1,14 @@
 """What an operator may say with an act."""
 
+from typing import Any
+
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from .. import fields
 from ..base.plain_json import result_text
+
+AUDIT_NOTE = "audit_note"
 
 
 class ActForm(forms.Form):
@@ -14,10 +18,26 @@ class ActForm(forms.Form):
         """Change the fields to what may be said of a row."""
 
     @property
+    def words(self) -> dict[str, Any]:
+        """What the act is told of a valid form."""
+        return {k: v for k, v in self.cleaned_data.items() if k != AUDIT_NOTE}
+
+    @property
     def for_audit(self) -> str:
         """What the audit trail notes of a valid form."""
         words = self.cleaned_data
-        return str(words.get("reason") or words.get("note") or "")
+        notes = (words.get(name) for name in ("reason", "note", AUDIT_NOTE))
+        return str(next(filter(None, notes), ""))
+
+
+class NotedForm(ActForm):
+    audit_note = forms.CharField(
+        label=_("Note"),
+        required=False,
+        max_length=1000,
+        widget=forms.TextInput(attrs={"class": "vTextField"}),
+        help_text=_("Why; it stands in the audit trail and in the job's timeline."),
+    )
 
 
 class ReasonForm(ActForm):
@@ -53,7 +73,7 @@ class ResultField(JsonField):
         result_text(data)
 
 
-class ResultForm(ActForm):
+class ResultForm(NotedForm):
     return_value = ResultField(
         label=_("Result"),
         required=False,

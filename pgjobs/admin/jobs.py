@@ -5,25 +5,19 @@ from functools import cached_property, partial
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import PAGE_VAR, ChangeList
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import BadRequest
 from django.db.models import (
     BooleanField,
     Case,
     Count,
     ExpressionWrapper,
-    Func,
-    IntegerField,
     Q,
-    TextField,
-    Value,
     When,
 )
-from django.db.models.functions import Cast, Left
-from django.db.models.lookups import LessThan
-from django.urls import URLPattern, path, re_path, reverse
+from django.db.models.functions import Left
+from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -33,13 +27,10 @@ from ..models.job import Job
 from ..models.job_choices import Status
 from ..reports.job_filters import InvalidFilter, terms_of, uses_index
 from ..reports.reasons import reasons, turn_of
-from ..reports.task_words import OWN, with_own
 from ..reports.texts import excerpt
 from ..tasks.registry import registry
-from ..tasks.sensitive import sensitive_by_task
 from .acting import (
     ActingAdmin,
-    all_that_match,
     counted,
     effects_by_status,
     name_of,
@@ -57,10 +48,9 @@ from .acts import (
     Act,
     Repeated,
 )
-from .auditing import audited
+from .calls import add_arguments
 from .columns import LONGEST_REASON, JobColumns
 from .details import details, fieldsets
-from .export import export
 from .filters import (
     among_newest,
     has_branches,
@@ -86,10 +76,10 @@ from .tabs import status_tabs
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 SUCCESSFUL = Status.SUCCESSFUL
 REPEATS = _("It has succeeded before: all that it does happens once more.")
-LONGEST_ARGUMENTS = 300  # that are fetched for the list
 MOST_TASKS = 5
+# Filters that still hold for jobs after an act.
+GO_ALONG = ("status", "queue_name", "task", "batch", "schedule", "event")
 LONGEST_NAME = 80
-LARGE = 2_000  # bytes of arguments
 # The page repeats the query in dozens of links.
 LONGEST_QUERY = 8_000
 
@@ -120,8 +110,10 @@ class JobList(ChangeList):
 class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     """Jobs. Their columns, buttons and confirmations stand in modules of their own."""
 
-    list_display = ("id", "task_name", "status_and_reason", "queue", "latest")
+    list_display = ("id", "task_name", "state", "short_reason", "latest")
     list_display_links = ("id", "task_name")
+    actions_on_top, actions_on_bottom = False, True
+    row_template = "admin/pgjobs/job/menu.html"
     ordering = ("-id",)
     # `get_search_results` decides what is searched.
     search_fields = ("id", "task")
@@ -130,6 +122,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         "(size:87, customer.country:FR), lock:, unique: or reason: and a text"
     )
     change_list_template = "admin/pgjobs/job/change_list.html"
+    object_history_template = "admin/pgjobs/job/object_history.html"
     acts = (
         *entries("acts", "RETRIES"),
         *BUTTONS,
@@ -203,12 +196,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         changelist = super().get_changelist_instance(request)
         if request.method != "POST":
             add_progress(changelist.result_list)
-        if may_see_arguments(request) and request.method != "POST":
-            arguments = short_arguments(changelist.result_list)
-            words = sensitive_by_task({job.task for job in changelist.result_list})
-            for job in changelist.result_list:
-                job.short_arguments, own = arguments.get(job.pk, ("{}", None))
-                job.sensitive = with_own(words[job.task], own)
+            if may_see_arguments(request):
+                add_arguments(changelist.result_list)
         return changelist
 
     def get_object(self, request, object_id, from_field=None):
@@ -247,31 +236,15 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
     def list_context(self, request, changelist) -> dict:
         """Return what the list shows above its rows."""
-        query = changelist.get_query_string(remove=[PAGE_VAR])
-        return {
+        context = {
             "tabs": list(status_tabs(changelist)),
             "search_note": search_note(request, changelist.query),
             "filter_note": filter_note(request),
             "is_live": request.GET.get("status") == Status.RUNNING,
-            "export_csv": self.url_of("export", "csv") + query,
-            "export_json": self.url_of("export", "json") + query,
         }
-
-    def url_of(self, name: str, *arguments) -> str:
-        name = f"admin:pgjobs_job_{name}"
-        return reverse(name, args=arguments, current_app=self.admin_site.name)
-
-    def export_view(self, request, kind: str):
-        """Answer with the jobs of a list, whose filters the address repeats."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        request.pgjobs_reads_all = True
-        try:
-            jobs = self.get_changelist_instance(request).get_queryset(request)
-        except IncorrectLookupParameters as error:
-            raise BadRequest("A filter was given what it cannot read.") from error
-        entry = audited(request, "export", "job", chosen=all_that_match(request))
-        return export(jobs, kind, may_see_arguments(request), entry)
+        for context_of in entries("admin", "LIST_CONTEXTS"):
+            context |= context_of(request, changelist, self)
+        return context
 
     def get_fieldsets(self, request, obj=None):
         return list(fieldsets(obj, may_see_arguments(request)))
@@ -286,6 +259,13 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
             context |= context_of(request, obj, context["lineage"], self.admin_site)
         return super().render_change_form(request, context, *args, obj=obj, **kwargs)
 
+    def history_view(self, request, object_id, extra_context=None):
+        job = self.get_object(request, unquote(object_id))
+        context: dict[str, Any] = {}
+        for context_of in entries("admin", "HISTORY_CONTEXTS") if job else ():
+            context |= context_of(request, job)
+        return super().history_view(request, object_id, context)
+
     def delete_view(self, request, object_id, extra_context=None):
         # Django's own view would delete a running job.
         job = self.object_behind_button(request, DELETE, unquote(object_id))
@@ -294,12 +274,7 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     # Pages of their own
 
     def get_urls(self):
-        export = self.admin_site.admin_view(self.export_view)
-        return [
-            *self.pages_of_features(),
-            re_path(r"^export\.(csv|json)$", export, name="pgjobs_job_export"),
-            *super().get_urls(),
-        ]
+        return [*self.pages_of_features(), *super().get_urls()]
 
     def pages_of_features(self) -> Iterator[URLPattern]:
         for route, name, view in entries("admin", "PAGES"):
@@ -326,6 +301,19 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
         shown = effects_by_status(act, numbers, self.most_at_once)
         shown["notes"] = notes("NOTES_OF_MANY", act, rows)
         return {"subject": subject, "tasks": list(top_tasks(rows)), **shown}
+
+    def context_of_many(self, request, act, rows):
+        context: dict[str, Any] = {}
+        for context_of in entries("admin", "CONFIRMATION_CONTEXTS"):
+            context |= context_of(request, act, rows, self)
+        return context
+
+    def where_they_went(self, request, act):
+        if act.leads_to is None:
+            return ""
+        known = {**request.GET.dict(), "status": act.leads_to}
+        stay = {name: known[name] for name in GO_ALONG if known.get(name)}
+        return list_url("job", self.admin_site, **stay)
 
     def part_of(self, act, rows):
         return super().part_of(act, rows.filter(status__in=act.statuses))
@@ -375,19 +363,6 @@ def top_tasks(rows) -> Iterator[tuple[str, str, int]]:
     largest = groups.annotate(number=Count("pk")).order_by("-number", "task")
     for task, queue, number in largest[:MOST_TASKS]:
         yield excerpt(task, LONGEST_NAME), excerpt(queue, LONGEST_NAME), number
-
-
-def short_arguments(jobs: list[Job]) -> dict[int, tuple[str, str | None]]:
-    """Return the beginning of each job's arguments, as JSON text, and its own words.
-
-    Large ones are not even read: to cut one, the server would fetch all of it.
-    """
-    size = Func("kwargs", function="pg_column_size", output_field=IntegerField())
-    text = Left(Cast("kwargs", TextField()), LONGEST_ARGUMENTS)
-    small = When(LessThan(size, LARGE), then=text)
-    shown = Job.objects.filter(pk__in=[job.pk for job in jobs])
-    rows = shown.values_list("pk", Case(small, default=Value("{…}")), OWN)
-    return {pk: (text, own) for pk, text, own in rows}
 
 
 def holder_of_key(job) -> int | None:

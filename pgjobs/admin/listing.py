@@ -69,7 +69,7 @@ class TableAdmin(admin.ModelAdmin):
     when_empty: Any = ""
 
     class Media:
-        css = {"all": ["pgjobs/admin.css"]}
+        css = {"all": ["pgjobs/admin.css", "pgjobs/list.css", "pgjobs/job.css"]}
 
     def look_up(self, request, rows: list) -> None:
         """Attach to the rows of a page what their columns show of other tables."""

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta, tzinfo
+from typing import Any
 
 from django.contrib import admin
 from django.template.defaultfilters import filesizeformat
@@ -65,8 +66,11 @@ def preformatted(text: str, limit: int) -> str:
     )
 
 
-def ago(time: datetime | None) -> str:
-    """Return how long ago a time was, or in how long it will be; exactly as a title."""
+def ago(time: datetime | None, word: Any = "") -> str:
+    """Return how long ago a time was, or in how long it will be; exactly as a title.
+
+    `word`: what happened then, for the title.
+    """
     if time is None:
         return ""
     age = instant(now()) - instant(time)
@@ -75,7 +79,7 @@ def ago(time: datetime | None) -> str:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         instant(time).isoformat(),
-        exact(time),
+        f"{word} {exact(time)}".strip(),
         text,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from django.contrib.admin.views.main import PAGE_VAR
+from django.contrib.admin.views.main import ORDER_VAR, PAGE_VAR
 from django.db import connections
 from django.utils.translation import gettext as _
 
@@ -12,9 +12,11 @@ from ..models.job_choices import Status
 from ..sql import statement
 
 PARAMETER = "status"
+NARROW_NOT = {PARAMETER, ORDER_VAR}  # parameters
 
 
 class Tab(NamedTuple):
+    status: str  # empty for all
     label: str
     number: str  # empty if it is not counted
     address: str
@@ -24,18 +26,21 @@ class Tab(NamedTuple):
 def status_tabs(changelist) -> Iterator[Tab]:
     """Yield the tabs; each keeps the other filters of the list.
 
-    The numbers count the whole table. A list with other filters shows none, because
-    to count its jobs could take long.
+    The numbers count the whole table, and stand at a list without other filters.
     """
-    is_filtered = bool(set(changelist.params) - {PARAMETER})
-    numbers = {} if is_filtered else status_counts(Job.objects.db)
+    numbers = {} if is_filtered(changelist) else status_counts(Job.objects.db)
     current = changelist.params.get(PARAMETER)
     everything = changelist.get_query_string(remove=[PARAMETER, PAGE_VAR])
-    yield Tab(_("All"), "", everything, current is None)
+    yield Tab("", _("All"), "", everything, current is None)
     for status in map(Status, Status.values):
         address = changelist.get_query_string({PARAMETER: status}, [PAGE_VAR])
         number = capped(numbers.get(status))
-        yield Tab(status.label, number, address, current == status)
+        yield Tab(status, status.label, number, address, current == status)
+
+
+def is_filtered(changelist) -> bool:
+    """Whether a list is narrowed by more than a status."""
+    return any(changelist.params[name] for name in {*changelist.params} - NARROW_NOT)
 
 
 def capped(number: int | None) -> str:

@@ -36,13 +36,19 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
 -- The columns that neither a claim nor a success names; constraints/is_job.sql has the
 -- others.
 CREATE OR REPLACE TRIGGER pgjobs_check_job
-    AFTER INSERT OR UPDATE OF
+    AFTER INSERT ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+
+-- An admission only sets the time from which a job could run.
+CREATE OR REPLACE TRIGGER pgjobs_check_changed
+    AFTER UPDATE OF
         id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
         meta, keep
     ON pgjobs_job
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION pgjobs_check_job();
 
 CREATE OR REPLACE TRIGGER pgjobs_check_subscription
     AFTER INSERT OR UPDATE ON pgjobs_subscription
@@ -134,3 +140,7 @@ CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
 CREATE OR REPLACE TRIGGER pgjobs_notify_inserted
     AFTER INSERT ON pgjobs_job REFERENCING NEW TABLE AS inserted
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_notify_inserted();
+
+CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
+    AFTER DELETE ON pgjobs_worker
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();

@@ -18,6 +18,7 @@ FEATURES: tuple[str, ...] = (
     "dependencies",
     "units",
     "batches",
+    "encryption",
     "results",
     "follow_ups",
     "durable",
@@ -36,6 +37,7 @@ FEATURES: tuple[str, ...] = (
     "keeping",
     "chunks",
     "isolation",
+    "job_pages",
 )
 
 

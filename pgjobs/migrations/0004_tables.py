@@ -2,6 +2,7 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
+import django.db.models.expressions
 import django.db.models.fields.json
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
@@ -291,6 +292,69 @@ class Migration(migrations.Migration):
         AddMissingIndex(
             model_name='job',
             index=models.Index(models.F('task'), models.F('queue_name'), pgjobs.fields.ChunkKey(), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('keys__has_key', 'chunk_by'), ('status__in', ('READY', 'SCHEDULED'))), name='pgjobs_job_chunk'),
+        ),
+        migrations.CreateModel(
+            name='Acknowledgement',
+            fields=[
+                ('id', models.BigAutoField(db_comment='Number of the row; a new row draws the next.', primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(db_comment='When it was acknowledged.', db_default=django.db.models.functions.datetime.Now(), verbose_name='time')),
+                ('until', models.DateTimeField(db_comment='Until then the remark does not count.', verbose_name='until')),
+                ('kind', models.CharField(db_comment='Kind of the remark: see ALERTS.', max_length=50, verbose_name='kind')),
+                ('subject', models.TextField(blank=True, db_comment='What the remark is about, such as a task. Empty: its kind has one.', db_default='', default='', verbose_name='subject')),
+                ('person', models.TextField(db_comment='Who acknowledged it.', verbose_name='who')),
+                ('note', models.TextField(blank=True, db_comment='The reason that the person gave.', db_default='', default='', verbose_name='note')),
+            ],
+            options={
+                'verbose_name': 'acknowledgement',
+                'verbose_name_plural': 'acknowledgements',
+                'db_table_comment': 'Problems that people have seen, until a time.',
+                'permissions': [('acknowledge_remark', 'Can acknowledge problems')],
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('kind', 'subject'), name='pgjobs_acknowledgement_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='EndedWorker',
+            fields=[
+                ('id', models.BigAutoField(db_comment='Number of the row; a new row draws the next.', primary_key=True, serialize=False, verbose_name='ID')),
+                ('worker_id', models.BigIntegerField(db_comment='Id that its row in pgjobs_worker had.', verbose_name='number of the worker')),
+                ('started_at', models.DateTimeField(db_comment='When the worker started.', verbose_name='started at')),
+                ('ended_at', models.DateTimeField(db_comment='When its row in pgjobs_worker was deleted.', db_default=django.db.models.functions.datetime.Now(), verbose_name='ended at')),
+                ('pid', models.IntegerField(db_comment='Id of its process.', verbose_name='process id')),
+                ('how', models.CharField(choices=[('asked', 'Asked to stop'), ('drained', 'Nothing left to do'), ('limit', 'Reached its limit'), ('memory', 'Too much memory'), ('lost', 'Lost')], db_comment='How it ended: asked, drained, limit, memory or lost.', max_length=10, verbose_name='how')),
+                ('name', models.TextField(db_comment='Name of the worker.', verbose_name='name')),
+                ('host', models.TextField(db_comment='Name of its host.', verbose_name='host')),
+                ('queues', models.TextField(blank=True, db_comment='As in pgjobs_worker.', verbose_name='queues')),
+                ('excluded', models.TextField(blank=True, db_comment='As in pgjobs_worker.', verbose_name='all queues but')),
+                ('version', models.CharField(blank=True, db_comment='Version of its code.', max_length=200, verbose_name='version')),
+            ],
+            options={
+                'verbose_name': 'ended worker',
+                'verbose_name_plural': 'ended workers',
+                'db_table_comment': 'Workers that ended within a day.',
+                'default_permissions': (),
+                'indexes': [models.Index(models.F('ended_at'), name='pgjobs_endedworker_at')],
+            },
+        ),
+        migrations.AddField(
+            model_name='figure',
+            name='run_buckets',
+            field=pgjobs.fields.Histogram(db_comment='Pairs of a bucket and how many attempts ran for so long: bucket 0 is under 10 us, each further one reaches 1.2 times as far.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='run times'),
+        ),
+        migrations.AddField(
+            model_name='figure',
+            name='wait_buckets',
+            field=pgjobs.fields.Histogram(db_comment='Claimed jobs by the time since they could run, like run_buckets.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='waiting times'),
+        ),
+        migrations.AlterField(
+            model_name='figure',
+            name='run_times',
+            field=pgjobs.fields.Histogram(db_comment='As release 0.9.0 counts attempts by run time: under 1 ms, under 2 ms, under 4 ms and so on; the last number has all others.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='run times'),
+        ),
+        migrations.AlterField(
+            model_name='figure',
+            name='wait_times',
+            field=pgjobs.fields.Histogram(db_comment='Like run_times: the time since claimed jobs could run.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='waiting times'),
         ),
         RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
         RunFiles('tables/durable.sql', undone_by='tables/durable_undone.sql'),

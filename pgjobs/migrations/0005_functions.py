@@ -524,8 +524,7 @@ BEGIN
                 lease_token, enqueued_at, pgjobs_ends_for_others(keys) IS TRUE,
                 dependencies IS NOT NULL,
                 turn, meta::text,
-                extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
+                0::float8  -- it could not run before
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;
@@ -1466,6 +1465,8 @@ BEGIN
             waiting_for = met ->> 'waiting_for',
             blocked_by_id = (met ->> 'blocker')::bigint,
             line = met ->> 'line',
+            -- It could run from now on, however long it has waited for that.
+            run_after = CASE WHEN met IS NULL THEN clock_timestamp() ELSE run_after END,
             -- Behind the jobs enqueued while it waited, so that limit keys alternate.
             turn = CASE
                 WHEN met IS NULL AND starts_with(line, 'limit ')
@@ -2806,6 +2807,12 @@ DECLARE
     batch jsonb;  -- what `keys` says of it
     job pgjobs_job;
 BEGIN
+    IF options ? 'encrypted' THEN
+        RAISE EXCEPTION 'SQL cannot enqueue %: its arguments are encrypted.',
+            definition.name
+            USING ERRCODE = '0A000', COLUMN = 'task', HINT = 'Enqueue it from Python, '
+                'which has a key. Or enqueue a task that gets an id, and enqueues it.';
+    END IF;
     IF jsonb_typeof(arguments) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'Invalid arguments for %: arguments: must be a JSON object, '
             'got %.', definition.name, coalesce(pgjobs_shortened(arguments), 'NULL')
@@ -3101,6 +3108,31 @@ END
 $$;
 """,
     ),
+    "function pgjobs_note_ended_worker": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_ended_worker() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    given text := nullif(current_setting('pgjobs.ends', true), '');
+BEGIN
+    IF given = 'caller' THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO pgjobs_endedworker
+        (worker_id, name, host, pid, queues, excluded, version, started_at, how)
+    VALUES
+        (OLD.id, OLD.name, OLD.host, OLD.pid, OLD.queues, OLD.excluded, OLD.version,
+         OLD.started_at, coalesce(given, 'lost'));
+    RETURN NULL;
+EXCEPTION WHEN insufficient_privilege THEN
+    -- A role of an older version: rescues matter more.
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_answer": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_answer(id bigint, name text, value jsonb)
@@ -3108,6 +3140,14 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF EXISTS (
+        SELECT FROM pgjobs_job AS job
+        WHERE job.id = pgjobs_newest(pgjobs_answer.id) AND job.keys ? 'encrypted'
+    ) THEN
+        RAISE EXCEPTION 'SQL cannot answer job %: its answers are encrypted.', id
+            USING ERRCODE = '0A000', COLUMN = 'id',
+                HINT = 'Answer it from Python, by job.answer(...), or on its page.';
+    END IF;
     RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;
@@ -3460,54 +3500,43 @@ $$;
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    is_marked boolean;
-    number_ended bigint;
+    number integer;
 BEGIN
-    WITH marked AS (
-        INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
-        VALUES (
-            job.id, job.life, wait_name, taken.stored, job.attempts, clock_timestamp()
-        )
-        ON CONFLICT DO NOTHING
-        RETURNING id
-    ),
-    ended AS (
-        UPDATE pgjobs_wait
-        SET ended_at = clock_timestamp(),
-            event_id = CASE WHEN label = coalesce(taken.label, '') THEN taken.event_id END
-        WHERE job_id = job.id AND life = job.life AND name = wait_name
-            AND EXISTS (SELECT FROM marked)
-        RETURNING id
-    ),
-    noted AS (
-        DELETE FROM pgjobs_waitnote
-        WHERE id = ANY (ARRAY(
-            SELECT id FROM pgjobs_waitnote
-            WHERE job_id = job.id AND EXISTS (SELECT FROM marked)
-            FOR UPDATE SKIP LOCKED
-        ))
-    )
-    SELECT EXISTS (SELECT FROM marked), (SELECT count(*) FROM ended)
-    INTO is_marked, number_ended;
-    IF is_marked AND number_ended < jsonb_array_length(ways)
+    INSERT INTO pgjobs_step (job_id, life, name, return_value, attempt, finished_at)
+    VALUES (job.id, job.life, wait_name, taken.stored, job.attempts, clock_timestamp())
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE pgjobs_wait
+    SET ended_at = clock_timestamp(),
+        event_id = CASE WHEN label = coalesce(taken.label, '') THEN taken.event_id END
+    WHERE job_id = job.id AND life = job.life AND name = wait_name;
+    GET DIAGNOSTICS number = ROW_COUNT;
+    IF number < jsonb_array_length(ways)
         AND coalesce(taken.label, taken.event_id::text) IS NOT NULL
     THEN
         INSERT INTO pgjobs_wait (
             job_id, life, name, label, kind, event, aggregate_id, deadline, ended_at,
             event_id
         )
-        SELECT job.id, job.life, wait_name, coalesce(way.label, ''), way.kind, way.event,
-            way.aggregate_id, clock_timestamp(), clock_timestamp(),
-            CASE WHEN way.label IS NOT DISTINCT FROM taken.label THEN taken.event_id END
+        SELECT job.id, job.life, wait_name, coalesce(label, ''), kind, event,
+            aggregate_id, clock_timestamp(), clock_timestamp(),
+            CASE WHEN label IS NOT DISTINCT FROM taken.label THEN taken.event_id END
         FROM jsonb_to_recordset(ways) AS way (
             label text, kind text, event text, aggregate_id text
         )
-        ON CONFLICT (job_id, life, name, label) DO NOTHING;  -- no event is taken twice
+        -- Not of any: no event is taken twice.
+        ON CONFLICT (job_id, life, name, label) DO NOTHING;
     END IF;
-    IF is_marked AND ways @? '$[*] ? (@.kind == "jobs")' THEN
+    DELETE FROM pgjobs_waitnote
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_waitnote WHERE job_id = job.id FOR UPDATE SKIP LOCKED
+    ));
+    IF ways @? '$[*] ? (@.kind == "jobs")' THEN
         PERFORM pgjobs_drop_waited_links(ARRAY[job.id]);
     END IF;
-    RETURN is_marked;
+    RETURN true;
 END
 $$;
 """,
@@ -3539,7 +3568,11 @@ BEGIN
                     ELSE coalesce(job.status, 'GONE')
                 END,
                 'value', job.return_value, 'reason', coalesce(job.reason, '')
-            ) ORDER BY named.place
+            ) || CASE  -- by which an encrypted result opens
+                WHEN job.keys ? 'encrypted'
+                    THEN jsonb_build_object('by', job.keys #> '{encrypted,by}')
+                ELSE '{}'
+            END ORDER BY named.place
         ), '[]'),
         coalesce(max(job.finished_at), clock_timestamp())
     INTO value, since
@@ -3852,7 +3885,7 @@ RETURNS boolean LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    RETURN worker = other OR EXISTS (
+    RETURN EXISTS (
         SELECT FROM pgjobs_worker AS this JOIN pgjobs_worker AS that USING (version)
         WHERE this.id = worker AND that.id = other AND version <> ''
     );
@@ -4378,7 +4411,9 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) AS locked
     HAVING min(name) = max(name)
-        AND bool_and(pgjobs_has_code_of(job.worker_id, worker_id))
+        AND bool_and(
+            worker_id = job.worker_id OR pgjobs_has_code_of(job.worker_id, worker_id)
+        )
         AND count(*) = (
             SELECT count(*) FROM pgjobs_wait
             WHERE job_id = job.id AND life = job.life AND ended_at IS NULL
@@ -4622,7 +4657,13 @@ BEGIN
         ORDER BY id
         FOR NO KEY UPDATE
     ) AS wait;
-    answer := pgjobs_check_answer(answer_name, answer, asked.schema);
+    -- What Python has encrypted, for a job with the mark, only its worker can check.
+    answer := pgjobs_check_answer(answer_name, answer, CASE
+        WHEN jsonb_typeof(answer -> 'pgjobs_encrypted') = 'string' AND EXISTS (
+            SELECT FROM pgjobs_job WHERE id = job AND keys ? 'encrypted'
+        ) THEN NULL
+        ELSE asked.schema
+    END);
     IF asked.is_over THEN
         RETURN false;
     END IF;
@@ -5446,7 +5487,8 @@ $$;
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at,chunk_by,chunk_wait}'::text[] <> '{}'
+    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[]
+        - '{isolated,masked,encrypted,chunk_by,chunk_wait}'::text[] <> '{}'
 $$;
 """,
     ),
@@ -7079,13 +7121,20 @@ BEGIN
             jsonb_build_object(
                 'id', each.id, 'task', job.task,
                 'status', coalesce(job.status, 'GONE'),
-                'value', job.return_value #> part,
+                'value', CASE
+                    WHEN job.keys ? 'encrypted' THEN job.return_value
+                    ELSE job.return_value #> part
+                END,
                 'reason', CASE
                     WHEN job.id IS NULL THEN 'The job was deleted.' ELSE job.reason
                 END,
                 'lacks', job.status = 'SUCCESSFUL' AND part <> '{}'
                     AND (job.return_value #> part) IS NULL
-            )
+            ) || CASE
+                WHEN job.keys ? 'encrypted'
+                    THEN jsonb_build_object('by', job.keys #> '{encrypted,by}')
+                ELSE '{}'
+            END
             ORDER BY each.place
         ), '[]')
         FROM unnest(ids) WITH ORDINALITY AS each (id, place)
@@ -7213,6 +7262,9 @@ DECLARE
     name text;
     entry jsonb;
 BEGIN
+    IF keys ? 'encrypted' THEN  -- see encryption/arriving.py
+        found := found || jsonb_build_object('*', keys -> 'encrypted');
+    END IF;
     FOR name, entry IN SELECT * FROM jsonb_each(keys -> 'results') LOOP
         found := found || jsonb_build_object(
             name, entry || pgjobs_ends_before(
@@ -7419,12 +7471,12 @@ BEGIN
                     END,
                     due_at
                 FROM (
-                    -- The sleep of a task belongs to the old life.
+                    -- It waits from now on. The sleep of a task belongs to the old life.
                     SELECT CASE
-                        WHEN (job.run_after > clock_timestamp()) IS TRUE
-                            AND pgjobs_is_asleep(job.id, job.life, job.run_after)
-                            THEN clock_timestamp()
-                        ELSE job.run_after
+                        WHEN job.run_after > clock_timestamp()
+                            AND NOT pgjobs_is_asleep(job.id, job.life, job.run_after)
+                            THEN job.run_after
+                        ELSE clock_timestamp()
                     END
                 ) AS due (due_at)
             ),
@@ -7683,13 +7735,21 @@ $$;
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 """,
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
-    AFTER INSERT OR UPDATE OF
+    AFTER INSERT ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+""",
+    ),
+    "trigger pgjobs_check_changed": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_changed
+    AFTER UPDATE OF
         id, task, args, kwargs, queue_name, priority, timeout, process_units,
         unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
         run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
         meta, keep
     ON pgjobs_job
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
     "trigger pgjobs_note_started": (
@@ -7771,6 +7831,13 @@ $$;
         r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
     AFTER TRUNCATE ON pgjobs_job
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_truncated();
+""",
+    ),
+    "trigger pgjobs_note_ended_worker": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
+    AFTER DELETE ON pgjobs_worker
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();
 """,
     ),
     "rights": (

@@ -4,7 +4,13 @@
 # that is loaded, and it bears those that are there already.
 from ..features.dependencies.tables import Prerequisite  # isort: split
 
-from ..features.desk.tables import CodeVersion, ErrorGroup, Figure
+from ..features.desk.tables import (
+    Acknowledgement,
+    CodeVersion,
+    EndedWorker,
+    ErrorGroup,
+    Figure,
+)
 from .admission import Note, Rate
 from .attempt import Attempt
 from .audit_entry import AuditEntry
@@ -30,6 +36,7 @@ from ..features.steps.tables import Step
 from ..features.durable.tables import Answer, AwaitedEvent, Wait, WaitNote
 
 __all__ = [
+    "Acknowledgement",
     "Answer",
     "Attempt",
     "AuditEntry",
@@ -37,6 +44,7 @@ __all__ = [
     "Batch",
     "CodeVersion",
     "Delivery",
+    "EndedWorker",
     "ErrorGroup",
     "Event",
     "Figure",

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from .. import signals
 from ..base.plain_json import result_text
 from ..base.texts import storable
+from ..features import modules
 from ..sql import statement
 from .references import sparing_referred
 from .statements import execute_on
@@ -35,12 +36,17 @@ def act(verb: str, queryset: "QuerySet[Job]", **parameters) -> Changed:
     """Run the act `verb` on every job of the queryset, a batch at a time."""
     if "return_value" in parameters:
         parameters["return_value"] = result_text(parameters["return_value"])
+        parameters["own_values"] = None
     if "reason" in parameters:
         parameters["reason"] = storable(str(parameters["reason"]), LONGEST_REASON)
     queryset = queryset.to_change()
     seen = changed = 0
     run = put_back if verb in RETRIES else act_on
     for ids in batches(queryset):
+        if parameters.get("return_value") is not None:
+            for module in modules("stored"):
+                own = module.own_values(queryset.db, ids, parameters["return_value"])
+                parameters["own_values"] = own
         rows = run(verb, queryset, ids, parameters)
         seen += len(ids)
         changed += len(rows)

@@ -45,6 +45,11 @@ class NewJob(NamedTuple):
     # See `Job.keys`: its lock, limit and rate, its predecessors and its batch.
     keys: dict[str, Any] | None = None
 
+    def with_columns(self, columns: dict[str, Any]) -> "NewJob":
+        """Return the job with other columns; its keys stay beside new ones."""
+        keys = {**(self.keys or {}), **columns.get("keys", {})}
+        return self._replace(**columns | {"keys": keys or None})
+
 
 LARGEST_ARRAY = 20_000_000  # characters; JSONB takes 256 MB
 SENT_ONCE = frozenset(column.name for column in COLUMNS if column.once)

@@ -41,13 +41,13 @@ WITH asked AS (
     RETURNING id
 )
 SELECT id, status, return_value::text, reason, awaited OR EXISTS (SELECT FROM asked),
-    coalesce(keys ? 'continued_as', false), keep
+    coalesce(keys ? 'continued_as', false), keep, keys -> 'encrypted'
 FROM pgjobs_job WHERE id = %(id)s
 """
 
 SEE = """
 SELECT id, status, return_value::text, reason, false,
-    coalesce(keys ? 'continued_as', false), keep
+    coalesce(keys ? 'continued_as', false), keep, keys -> 'encrypted'
 FROM pgjobs_job WHERE id = %(id)s
 """
 
@@ -62,6 +62,7 @@ class State(NamedTuple):
     will_notify: bool
     goes_on: bool = False  # as another job
     keep: str | None = None
+    encrypted: Any = None  # the mark of a feature's encryption
 
 
 def wait(job: "Job", timeout: float | timedelta | None) -> Any:
@@ -179,4 +180,7 @@ def result_of(job: "Job", state: State) -> Any:
         raise JobFailed(f"Job {job.pk} ({job.task}) failed: {state.reason}")
     if state.status == "CANCELLED":
         raise JobCancelled(f"Job {job.pk} ({job.task}) was cancelled: {state.reason}")
-    return None if state.return_value is None else json.loads(state.return_value)
+    value = None if state.return_value is None else json.loads(state.return_value)
+    for module in modules("returned"):
+        value = module.opened_result(value, state.encrypted)
+    return value

@@ -1,5 +1,8 @@
 """How reports read: in one transaction, and without what slows short statements."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,6 +22,7 @@ SELECT NOT has_column_privilege('pgjobs_job', 'line', 'SELECT')
     AND to_regclass('{VIEW}lines') IS NOT NULL
 """
 SEEN = "SELECT * FROM {}"
+told: ContextVar[str] = ContextVar("pgjobs_without_jit", default="")
 needing_views: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # by session
 
 
@@ -69,11 +73,25 @@ def read(database: str, text: str, parameters: Any) -> list[tuple]:
     PostgreSQL compiles a statement that it estimates to be expensive, which can take
     seconds. These statements are bounded, so to run them takes less than that.
     """
-    whole = transaction.atomic(using=database, savepoint=False)
-    with whole, connections[database].cursor() as cursor:
-        cursor.execute(WITHOUT_JIT)
+    with without_jit(database), connections[database].cursor() as cursor:
         cursor.execute(text, parameters)
         return cursor.fetchall()
+
+
+@contextmanager
+def without_jit(database: str) -> Iterator[None]:
+    """Begin a transaction in which PostgreSQL compiles nothing, unless it has begun."""
+    if told.get() == database:
+        yield
+        return
+    with transaction.atomic(using=database, savepoint=False):
+        with connections[database].cursor() as cursor:
+            cursor.execute(WITHOUT_JIT)
+        token = told.set(database)
+        try:
+            yield
+        finally:
+            told.reset(token)
 
 
 def read_in_order(database: str, text: str, parameters: Any) -> list[tuple]:

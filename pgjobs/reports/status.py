@@ -5,11 +5,10 @@ from datetime import datetime
 
 from django.db.models import Count
 from django.db.models.functions import Now
-from django.utils.translation import ngettext
 
 from ..base.moments import instant
 from ..base.queue_database import database_time
-from ..features import modules
+from ..features import entries
 from ..models.job import Job
 from ..models.job_choices import Status
 from ..models.queue import Queue
@@ -17,7 +16,7 @@ from ..models.worker import Worker
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
 from .reading import rows_with_keys
-from .remarks import PATIENCE, Remark, Seen
+from .remarks import Remark, Seen
 from .units import units_in_use
 
 MOST_COUNTED = 10_000  # finished jobs; "10000+" says enough
@@ -84,29 +83,33 @@ class Overview:
     waiting: list[WaitingStatus] = field(default_factory=list)  # some of them
     finished: dict[str, int] = field(default_factory=dict)  # MOST_COUNTED at most
     problems: list[str] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)  # the problems, with pages
+    remarks: list[Remark] = field(default_factory=list)  # and all else to be said
 
 
 def overview(database: str) -> Overview:
     """Return the state of the queue in this database."""
-    jobs = Job.objects.using(database)
-    now = database_time(database)
-    workers = list(Worker.objects.using(database).order_by("name", "pk"))
-    queues = add_known(
-        queue_statuses(database, now), Queue.objects.using(database), now
-    )
-    remarks = problems(jobs, queues, workers, now)
+    jobs, seen = Job.objects.using(database), seen_in(database)
+    queues = queue_statuses(database, seen.now)
+    remarks = [each for look in entries("remarks", "LOOKS") for each in look(seen)]
     return Overview(
-        queues=queues,
-        workers=worker_statuses(jobs, workers, now),
-        waiting=waiting_statuses(database, living_workers(database)),
+        queues=add_known(queues, Queue.objects.using(database), seen.now),
+        workers=worker_statuses(jobs, seen.workers, seen.now),
+        waiting=waiting_statuses(database, seen.alive),
         finished={
             str(status): jobs.with_status(status)[:MOST_COUNTED].count()
             for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
         },
-        problems=[remark.text for remark in remarks],
+        problems=[remark.text for remark in remarks if remark.is_problem],
         remarks=remarks,
     )
+
+
+def seen_in(database: str) -> Seen:
+    """Return the time of the database, and its workers."""
+    now = database_time(database)
+    workers = list(Worker.objects.using(database).order_by("name", "pk"))
+    alive = [worker for worker in workers if instant(worker.lease_until) > now]
+    return Seen(database, now, alive, workers)
 
 
 def queue_statuses(
@@ -195,60 +198,6 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
         )
         for worker in workers
     ]
-
-
-def problems(jobs, queues, workers, now: datetime) -> list[Remark]:
-    """Return what an operator should look at."""
-    alive = [worker for worker in workers if instant(worker.lease_until) > now]
-    noticed = [unserved(queue) for queue in queues if is_unserved(queue, alive)]
-    overdue = jobs.scheduled().filter(run_after__lt=now - PATIENCE)
-    if number := overdue[:MOST_COUNTED].count():
-        text = ngettext(
-            "%d scheduled job is overdue: does a worker run?",
-            "%d scheduled jobs are overdue: does a worker run?",
-            number,
-        )
-        noticed.append(Remark(text % number, "worker"))
-    late = jobs.filter(attempts=0, finished_at=None, expires_at__lt=now - PATIENCE)
-    if number := late[:MOST_COUNTED].count():
-        text = ngettext(
-            "%d expired job is not cancelled: does a worker run?",
-            "%d expired jobs are not cancelled: does a worker run?",
-            number,
-        )
-        noticed.append(Remark(text % number, "worker"))
-    latest = now - PATIENCE
-    known = [each.pk for each in workers if instant(each.lease_until) > latest]
-    orphans = jobs.running().exclude(worker_id__in=known)
-    if number := orphans.values("pk")[:MOST_COUNTED].count():
-        text = ngettext(
-            "%d running job has a dead worker and waits for its rescue.",
-            "%d running jobs have a dead worker and wait for their rescue.",
-            number,
-        )
-        noticed.append(Remark(text % number, "job", filters={"status": "RUNNING"}))
-    seen = Seen(jobs.db, now, alive)
-    for module in modules("remarks"):
-        noticed += module.remarks(seen)
-    return noticed
-
-
-def is_unserved(queue: QueueStatus, alive) -> bool:
-    longest = max(queue.oldest_ready_seconds or 0, queue.oldest_arrived_seconds or 0)
-    waits = longest > PATIENCE.total_seconds()
-    if queue.paused_seconds is not None:
-        return False  # an operator has paused it
-    return waits and not any(worker.serves(queue.name) for worker in alive)
-
-
-def unserved(queue: QueueStatus) -> Remark:
-    number = queue.ready + queue.arrived
-    text = ngettext(
-        "Queue %(queue)s has %(number)d job to run, but no worker serves it.",
-        "Queue %(queue)s has %(number)d jobs to run, but no worker serves it.",
-        number,
-    )
-    return Remark(text % {"queue": queue.name, "number": number}, "worker")
 
 
 def capped(number: int) -> str:

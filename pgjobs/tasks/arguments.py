@@ -302,6 +302,8 @@ class Signature:
 class ArgumentOf:
     """One parameter of a task, with its hint."""
 
+    is_encrypted = False  # a feature says so
+
     def __init__(self, task_name: str, parameter: Parameter):
         self.name = parameter.name
         self.kind = parameter.kind

@@ -19,6 +19,7 @@ class OptionGroup:
 
     for_jobs: ClassVar[bool] = True  # whether `.using` takes them, too
     bounds_life = False  # whether jobs have `RunningJob.seconds_left`
+    prepares = False  # whether the `arriving.py` of a feature looks at each job first
     only_of_jobs: ClassVar[tuple[str, ...]] = ()  # which `@task` does not take
 
     def __post_init__(self) -> None:
@@ -39,6 +40,13 @@ class OptionGroup:
 
     def check(self, function: Callable) -> None:
         """Raise InvalidTask for names that are no parameters of the function."""
+
+    def complete(self, signature: "Signature") -> None:
+        """Change what the parameters of the task say of values."""
+
+    def kept(self, running: Any, text: str | None) -> str | None:
+        """Return the JSON text that is stored of a running job's result."""
+        return text
 
     def fixed_columns(self) -> dict[str, Any]:
         """Return the values of a `NewJob` that do not depend on its arguments."""

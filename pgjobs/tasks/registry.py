@@ -68,6 +68,11 @@ class Registry:
                 return task
         return None
 
+    def has_own_process(self, name: str) -> bool:
+        """Whether jobs of the task crash alone."""
+        task = self.find(name)
+        return task is not None and task.options.execution is not None
+
     def declared(self) -> "dict[str, Task]":
         """Return the tasks that code declares, by their names and aliases."""
         if (by_name := self.by_name) is None:

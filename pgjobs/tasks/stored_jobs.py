@@ -24,9 +24,9 @@ def job_of(
         task = registry.get(task_name).using(run_after=run_after)
     except UnknownTask:
         return Options(run_after=run_after).new_job(task_name, stored)
-    return task.options.new_job(task_name, stored)._replace(
-        **key_columns(task, stored), dependencies=dependencies_of(task, stored)
-    )
+    columns = key_columns(task, stored)
+    columns["dependencies"] = dependencies_of(task, stored)
+    return task.options.new_job(task_name, stored).with_columns(columns)
 
 
 def key_columns(task: Task, stored: Stored) -> dict[str, Any]:

@@ -132,6 +132,7 @@ class Task(Generic[P, R, J]):
             return self.original.signature
         signature = self.options.signature(self.name, self.signed)
         self.options.definition(signature)  # raises InvalidTask
+        self.options.complete(signature)
         return signature
 
     @property
@@ -218,7 +219,7 @@ class Task(Generic[P, R, J]):
         options = self.options
         new_job = options.new_job(self.name, stored)
         if options.has_keys:
-            new_job = new_job._replace(**self.key_columns(stored, args, kwargs))
+            new_job = new_job.with_columns(self.key_columns(stored, args, kwargs))
         if options.has_dependencies(self):
             dependencies = dump_checked(options.dependencies_of(self, stored))
             new_job = new_job._replace(dependencies=dependencies)

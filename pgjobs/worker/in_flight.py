@@ -7,6 +7,7 @@ from typing import TypeVar
 from ..features import modules
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
+from ..tasks.registry import registry
 from .observer import AttemptEnd
 
 T = TypeVar("T", Success, Completed, Unsuccessful)
@@ -146,7 +147,8 @@ class InFlight:
     def runs_last_chance(self) -> bool:
         """Whether the only job in flight is one that must run alone."""
         return self.slots_without() == 1 and any(
-            job.is_last_chance for job in self.jobs.values()
+            job.is_last_chance and not registry.has_own_process(job.task)
+            for job in self.jobs.values()
         )
 
     def close(

@@ -240,7 +240,7 @@ class Loop:
         self.heartbeat.stop()
         if self.faults.since is None:
             self.upkeep.end(self.connection)
-        self.session.leave()
+        self.session.leave(self.lifetime.end_in_a_word)
         self.listener.close()
         self.session.close()
         logger.info("Worker name=%s stopped", self.options.name)

@@ -79,10 +79,10 @@ class Session:
             self.failed_over()
             raise FailedOver("another server has taken over")
 
-    def leave(self) -> None:
+    def leave(self, how: str) -> None:
         """Remove the worker's row. If that fails, other workers find it dead later."""
         try:
-            self.connection.execute(statement("leave"), {"id": self.id})
+            self.connection.execute(statement("leave"), {"id": self.id, "how": how})
         except psycopg.Error as error:
             logger.warning("Leaving failed: %s", text_of(error))
 

@@ -63,6 +63,15 @@ class Lifetime:
         # Only the end of the process ends the code of a job that was given up.
         return self.options.drain or self.executor.given_up > 0
 
+    @property
+    def end_in_a_word(self) -> str:
+        """Return why the worker ends, once it does."""
+        if self.signals:
+            return "asked"
+        if self.is_too_large:
+            return "memory"
+        return "limit" if self.is_over or self.executor.given_up else "drained"
+
     def measure_memory(self, most: int) -> None:
         """Remember whether the process has grown beyond so many bytes."""
         if not self.is_too_large and (size := resident_bytes()) > most:

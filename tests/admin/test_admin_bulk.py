@@ -188,7 +188,7 @@ def test_select_all_means_all_that_match_on_all_pages(everything):
     assert text_of(page).count('name="_selected_action"') == 1
     response = confirm(everything, page)
     assert messages_of(response) == ["Retried 70 jobs."]
-    assert response["Location"] == f"{LIST}?queue_name=mail"
+    assert response["Location"] == f"{LIST}?status=READY&queue_name=mail"
     assert status_of(other) == "FAILED"
     assert not Job.objects.filter(queue_name="mail", status="FAILED").exists()
 

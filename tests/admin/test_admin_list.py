@@ -213,7 +213,7 @@ def test_queues_are_offered_that_tasks_name_or_where_jobs_are_ready(admin_client
     assert "old" not in offered
     response = admin_client.get(f"{LIST}?queue_name=old")
     assert len(ids_in(response)) == 1
-    assert ">old</a>" in text_of(response)
+    assert ">old</" in text_of(response)
 
 
 def test_queues_are_found_by_hopping_along_an_index(admin_client):
@@ -232,9 +232,12 @@ def test_queues_are_found_by_hopping_along_an_index(admin_client):
 def test_tasks_are_offered_from_the_registry(admin_client):
     job = make_job(task="tests.add")
     make_job(task="tests.noop")
-    page = text_of(admin_client.get(LIST))
-    assert "?task=tests.add" in page
-    assert "?task=tests.echo" in page, "without a job, too"
+    (offered,) = [
+        dict(spec.lookup_choices)
+        for spec in admin_client.get(LIST).context["cl"].filter_specs
+        if spec.parameter_name == "task"
+    ]
+    assert {"tests.add", "tests.echo"} <= set(offered), "without a job, too"
     assert ids_in(admin_client.get(f"{LIST}?task=tests.add")) == [job.pk]
 
 
@@ -251,7 +254,7 @@ def test_the_jobs_of_a_worker_are_filtered(admin_client):
     make_job("RUNNING")
     response = admin_client.get(f"{LIST}?worker={worker.pk}")
     assert ids_in(response) == [job.pk]
-    assert ">mine</a>" in text_of(response)
+    assert ">mine</" in text_of(response)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +365,7 @@ def test_long_texts_are_cut(admin_client):
     make_job("FAILED", reason="x" * 10_000_000, queue_name="q" * 200)
     page = text_of(admin_client.get(LIST))
     assert len(page) < 200_000
-    assert "x" * 100 not in page
+    assert "x" * 250 not in page
 
 
 def test_the_status_is_a_word_and_a_class(admin_client):

@@ -135,9 +135,11 @@ def test_search_reads_a_limited_number_of_rows_by_the_primary_key(admin_client):
     insert()
     with CaptureQueriesContext(connection) as queries:
         admin_client.get(LIST, {"q": "a:1"})
-    (query,) = [each["sql"] for each in queries if "is_match" in each["sql"]]
-    assert re.search(r'ORDER BY (1|"pgjobs_job"."id") DESC LIMIT 10000\) AS', query)
-    assert "WHERE" not in query.replace("(WHERE is_match)", "")
+    searches = [each["sql"] for each in queries if "is_match" in each["sql"]]
+    assert searches
+    for query in searches:
+        assert re.search(r'ORDER BY (1|"pgjobs_job"."id") DESC LIMIT 10000\) AS', query)
+        assert "WHERE" not in query.replace("(WHERE is_match)", "")
 
 
 # Filters
@@ -155,7 +157,9 @@ def test_ended_jobs_are_filtered_by_their_age():
 
 def test_living_workers_are_offered():
     worker = make_worker("mine")
-    assert f"?worker={worker.pk}" in text_of(operator("view_job").get(LIST))
+    specs = operator("view_job").get(LIST).context["cl"].filter_specs
+    (offered,) = [each for each in specs if each.parameter_name == "worker"]
+    assert (str(worker.pk), "mine") in offered.lookup_choices
 
 
 @pytest.mark.parametrize("value", ["1e400d", "99999999d", "-1h", "x", "nan", "%00"])
@@ -207,12 +211,10 @@ def test_tabs_count_the_jobs_of_each_status():
     assert shown["Ready"] == "0"
 
 
-def test_tabs_of_a_filtered_list_count_nothing_and_keep_the_filter():
+def test_tabs_keep_the_other_filters():
     make_job()
-    client = operator("view_job")
-    assert set(tabs(client, task="tests.noop").values()) == {""}
-    failed = client.get(LIST, {"task": "tests.noop"}).context["tabs"][6]
-    assert failed.address == "?status=FAILED&task=tests.noop"
+    response = operator("view_job").get(LIST, {"task": "tests.noop"})
+    assert response.context["tabs"][6].address == "?status=FAILED&task=tests.noop"
 
 
 def test_tabs_count_by_indexes_only(admin_client):

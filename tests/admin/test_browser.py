@@ -269,6 +269,106 @@ def check_that_it_is_whole(page: Browser, width: int) -> None:
     assert page.evaluate(OVERLAPS) == []
 
 
+ROWS = """
+[...document.querySelectorAll('#result_list tbody tr')]
+  .map(row => row.getBoundingClientRect())
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "least", "highest"), [(1440, 900, 17, 32), (390, 844, 6, 54)]
+)
+def test_job_is_one_line_of_the_list(width, height, least, highest, shown):
+    for number in range(30):
+        make_job(task=LONG, reason="declined " * 40, kwargs={"number": number})
+    page = shown("list", width)
+    page.resize(width, height)
+    bottoms = page.evaluate(f"{ROWS}.map(box => box.bottom)")
+    assert sum(bottom <= height for bottom in bottoms) >= least
+    assert max(page.evaluate(f"{ROWS}.map(box => box.height)")) <= highest
+
+
+def test_acts_on_many_appear_with_the_first_tick(shown):
+    page = shown("list", 1440)
+    display = "getComputedStyle(document.querySelector('.actions')).display"
+    assert page.evaluate(display) == "none"
+    page.evaluate("document.querySelector('.action-select').click()")
+    assert page.evaluate(display) != "none"
+
+
+def test_acts_on_many_stand_below_the_list_where_there_are_no_scripts(shown):
+    page = shown("list", 1440)
+    page.send("Emulation.setScriptExecutionDisabled", value=True)
+    page.go_to(page.evaluate("location.href"))
+    display = "getComputedStyle(document.querySelector('.actions')).display"
+    assert page.evaluate(display) != "none"
+
+
+def test_menu_of_a_row_closes_when_its_reader_goes_on(shown):
+    page = shown("list", 1440)
+    page.evaluate("document.querySelector('.pgjobs-menu summary').click()")
+    assert page.evaluate("document.querySelectorAll('.pgjobs-menu[open]').length") == 1
+    page.evaluate("document.querySelector('h1').click()")
+    assert page.evaluate("document.querySelectorAll('.pgjobs-menu[open]').length") == 0
+
+
+def test_filter_takes_effect_when_it_is_chosen(shown):
+    page = shown("failed", 1440)
+    page.choose("[name=queue_name]", "default")
+    query = page.evaluate("location.search")
+    assert query in ("?status=FAILED&queue_name=default",)
+
+
+def test_search_box_completes_what_is_known(shown):
+    page = shown("list", 1440)
+    page.evaluate("document.querySelector('#searchbar').focus()")
+    assert page.evaluate(COMPLETES) is True
+    page.choose("#searchbar", "queue:reports", "input")
+    assert page.evaluate("location.search") == "?queue_name=reports"
+
+
+def test_page_of_a_small_job_fits_on_a_screen(shown, addresses):
+    ended = timezone.now()
+    columns = {"attempts": 1, "last_attempted_at": ended, "worker_name": "web4"}
+    job = make_job("SUCCESSFUL", kwargs={"order_id": 7}, return_value=6, **columns)
+    addresses["small"] = f"{LIST}{job.pk}/change/"
+    page = shown("small", 1440)
+    ends = "document.querySelector('#content-main').getBoundingClientRect().bottom"
+    assert page.evaluate(ends) <= 900
+
+
+LINES = "".join(f"2026-11-27 11:00:00.000+00:00 line {i}\n" for i in range(200))
+
+
+def test_log_opens_at_its_end_and_keeps_place_and_selection(shown, addresses):
+    job = make_job("RUNNING")
+    Progress.objects.create(job=job, log=LINES, updated_at=timezone.now())
+    addresses["logging"] = f"{LIST}{job.pk}/change/"
+    page = shown("logging", 1440)
+    assert page.evaluate(f"{FROM_TOP} > 1000 && {LOG}.scrollTop > -1")
+    page.evaluate(
+        f"{LOG}.scrollTop = -500; {LOG}.focus(); getSelection()"
+        f".selectAllChildren({LOG}.querySelector('pre')), null"
+    )
+    before = page.evaluate(FROM_TOP)
+    Progress.objects.filter(pk=job.pk).update(log=LINES + "came_later\n" * 9)
+    page.evaluate("document.querySelector('[data-pgjobs-live]').dataset.pgjobsLive = 1")
+    assert page.evaluate(APPEARS) is True
+    assert abs(page.evaluate(FROM_TOP) - before) <= 1
+    assert "line 0" in page.evaluate("getSelection().toString()")
+
+
+LOG = "document.querySelector('.pgjobs-end')"
+FROM_TOP = f"({LOG}.scrollHeight - {LOG}.clientHeight + {LOG}.scrollTop)"
+COMPLETES = """
+new Promise(resolve => setInterval(() => {
+  if (document.querySelector('#pgjobs-suggestions option[value="tests.add"]')) {
+    resolve(true);
+  }
+}, 100) && setTimeout(resolve, 60000, false))
+"""
+
+
 def test_chain_is_drawn_with_links(shown):
     page = shown("chain", 1440)
     assert page.evaluate("document.querySelectorAll('.pgjobs-graph a').length") == 2

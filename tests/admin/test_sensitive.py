@@ -83,11 +83,10 @@ def test_argument_that_does_not_fit_is_not_quoted():
 
 
 @committing
-def test_pages_and_exports_mask_it(job):
+def test_pages_mask_it(job):
     client = operator("view_job", "view_job_arguments")
-    for address in (LIST, page_of(job), f"{LIST}export.csv", f"{LIST}export.json"):
-        response = client.get(address)
-        text = response.getvalue().decode() if response.streaming else text_of(response)
+    for address in (LIST, page_of(job)):
+        text = text_of(client.get(address))
         assert SECRET not in text, address
         assert "a guitar" in text, address
 

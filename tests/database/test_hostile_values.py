@@ -26,7 +26,7 @@ from pgjobs.features.events import prunejobs
 from pgjobs.features.events import queue as events
 from pgjobs.features.keeping.chore import prune_successes
 from pgjobs.features.keeping.successes import Client
-from pgjobs.management.prunejobs import count_kept
+from pgjobs.features.operating.pruning import count_kept
 from pgjobs.models import (
     Event,
     Job,
@@ -541,6 +541,9 @@ class Working:
             reads_steps=True,
         )
         self.run("drop_answer", id=0)
+        self.run(
+            "mark_encrypted", job_id=job.id, lease_token=job.lease_token, marks="{}"
+        )
         self.run(
             "store_results",
             job_id=job.id,

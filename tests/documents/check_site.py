@@ -53,6 +53,7 @@ ANSWERS = {
     "max-time": "reference/commands",
     "max_crashes": "guides/failures",
     "memory": "guides/units",
+    "encrypt": "guides/encryption",
     "migrate from celery": "coming_from/celery",
     "multiple databases": "guides/databases",
     "mypy": "guides/tasks",

@@ -12,7 +12,10 @@ ROOT = Path(pgjobs.__file__).parent.parent
 # Not for everybody: one to look up, and those of features, for those who change them.
 APART = [
     ROOT / f"docs/architecture/{name}.md"
-    for name in ("chunks", "durable", "isolation", "keep", "postgresql", "results")
+    for name in (
+        "chunks",
+        *("durable", "encryption", "isolation", "keep", "postgresql", "results"),
+    )
 ]
 PAGES = [
     ROOT / "docs/architecture.md",

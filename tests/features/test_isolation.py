@@ -43,7 +43,7 @@ TO_BEGIN = {"register_worker", "heartbeat"}
 OF_ONE_JOB = {
     *("steps", "mark_step", "still_owned", "complete"),
     *("drop_answer", "first_life", "keep_parts", "own_version", "refused_jobs"),
-    *("seconds_left", "store_results", "take_wait"),
+    *("mark_encrypted", "seconds_left", "store_results", "take_wait"),
 }
 # Plain jobs cannot run without it.
 CLAIM = {"record_and_claim"}
@@ -57,6 +57,11 @@ OF_APPLICATION = {
     "asked_permissions",
     "chain",
     "count_errors",
+    "encrypted_answers",
+    "encrypted_jobs",
+    "encrypted_mark",
+    "encrypted_marks",
+    "encrypted_steps",
     "decided_entries",
     "deliver",
     "differing_entries",

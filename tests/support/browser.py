@@ -126,8 +126,7 @@ class Browser:
         self.complaints.clear()
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1}
-        self.send("Emulation.setDeviceMetricsOverride", mobile=width < 768, **size)
+        self.resize(width, 900)
         self.show(is_dark=False)
         self.send("Network.setCookie", name="sessionid", value=cookie, url=url)
         self.go_to(url)
@@ -138,6 +137,20 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.send("Emulation.setEmulatedMedia", features=features)
         self.evaluate(TRANSITIONS_END)
+
+    def resize(self, width: int, height: int) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self.send("Emulation.setDeviceMetricsOverride", mobile=width < 768, **size)
+
+    def choose(self, selector: str, value: str, event: str = "change") -> None:
+        """Choose what leads to another page, and wait for that."""
+        self.events.clear()
+        field = f"document.querySelector({json.dumps(selector)})"
+        self.evaluate(
+            f"{field}.value = {json.dumps(value)};"
+            f"{field}.dispatchEvent(new Event('{event}', {{bubbles: true}})), null"
+        )
+        self.wait_for_page()
 
     def go_to(self, url: str) -> None:
         self.events.clear()

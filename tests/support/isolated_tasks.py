@@ -147,3 +147,9 @@ def decide(how: str) -> None:
     if how == "snooze":
         raise Snooze(60)
     raise Fail("as asked")
+
+
+@task(name="isolated.pid_slowly", isolated=True, backoff=lambda failures: 0)
+def pid_slowly() -> int:
+    time.sleep(0.1)
+    return os.getpid()

@@ -10,10 +10,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from ...admin.links import Link, jobs_of, link_to_job, page
-from ...models.batch import Batch
+from ...models.batch import Batch, BatchProgress
 from ...models.job import Job
 from ...models.predecessor import Predecessor
-from ...reports.reading import rows_of
+from ...reports.reading import read, rows_of
 from ...reports.texts import excerpt
 from ..results.origins import names_by_origin
 
@@ -26,6 +26,16 @@ NEEDS = {
     Predecessor.Needs.DEPENDENCY: _("needs its success, or the job fails"),
 }
 MOST = 30  # jobs on each side of the job
+MOST_IN_GROUPS = 100
+MOST_COUNTED = 10_000  # of a batch
+COUNTS = """
+SELECT batch.id, job.status, count(*)
+FROM unnest(%(batches)s::bigint[]) AS batch (id)
+CROSS JOIN LATERAL (
+    SELECT status FROM pgjobs_job WHERE batch_id = batch.id LIMIT %(most)s
+) AS job
+GROUP BY batch.id, job.status
+"""
 
 
 def job_links(job: Job, admin_site) -> dict:
@@ -144,6 +154,7 @@ BOX = (200, 28)  # width and height
 GAP = (60, 10)
 STEP = (BOX[0] + GAP[0], BOX[1] + GAP[1])
 LONGEST = 26  # characters of a name
+IN_BAR = ("successful", "failed", "cancelled", "running")
 
 Corner = tuple[int, int]
 
@@ -152,10 +163,29 @@ class Box(NamedTuple):
     link: Link
     x: int
     y: int
+    counts: BatchProgress | None = None  # of a batch
 
     @property
     def name(self) -> str:
-        return excerpt(self.link.name, LONGEST)
+        """The name, of which the id and the end tell most."""
+        task, mark, id = self.link.name.rpartition(" #")
+        if not mark:
+            return excerpt(self.link.name, LONGEST)
+        room = LONGEST - len(mark) - len(id)
+        own = task.rpartition(".")[2]
+        return f"{excerpt(task if len(task) <= room else own, room)}{mark}{id}"
+
+    @property
+    def parts(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the bar of a batch: each status, where it begins and how wide it is."""
+        if self.counts is None or not self.counts.total:
+            return
+        start = self.x + 2
+        for status in IN_BAR:
+            number = getattr(self.counts, status)
+            if width := number * (BOX[0] - 4) // self.counts.total:
+                yield status, start, width
+                start += width
 
 
 class Picture(NamedTuple):
@@ -177,17 +207,70 @@ def graph(job: Job, admin_site) -> dict:
     if len(corners) < 2:
         return {}
     jobs = jobs_of(node.id for node in corners if not node.is_batch)
+    batches = [node.id for node in corners if node.is_batch]
+    counts = counts_of(batches) if batches else {}
     picture = Picture(
         width=max(x for x, _ in corners.values()) + BOX[0],
         height=max(y for _, y in corners.values()) + BOX[1],
         boxes=[
-            Box(link_of(node, job, jobs, admin_site), *corner)
+            Box(
+                link_of(node, job, jobs, admin_site),
+                *corner,
+                counts.get(node.id) if node.is_batch else None,
+            )
             for node, corner in corners.items()
         ],
         lines=list(lines(chain, corners)),
     )
     is_cut = chain.is_cut or len(corners) < len(chain.columns)
-    return {"graph": picture, "is_graph_cut": is_cut}
+    groups = list(groups_of(counts, admin_site))
+    return {"graph": picture, "is_graph_cut": is_cut, "groups": groups}
+
+
+def numbers_of(progress: BatchProgress) -> str:
+    text = gettext("%(finished)s of %(total)s")
+    more = "+" if progress.total == MOST_COUNTED else ""
+    return text % {"finished": progress.finished, "total": f"{progress.total:,}{more}"}
+
+
+class Group(NamedTuple):
+    """A batch of a chain, with the first of its jobs."""
+
+    name: str
+    finished: str  # as attributes of an HTML element
+    total: str
+    numbers: str
+    links: list[Link]
+    has_more: bool
+    most: int
+
+
+def counts_of(batches: list[int]) -> dict[int, BatchProgress]:
+    """Return the numbers of jobs by status: of a batch, MOST_COUNTED at most."""
+    rows = read(Job.objects.db, COUNTS, {"batches": batches, "most": MOST_COUNTED})
+    counts: dict[int, dict[str, int]] = {id: {} for id in batches}
+    for id, status, number in rows:
+        counts[id][status.lower()] = number
+    return {id: BatchProgress(**each) for id, each in counts.items()}
+
+
+def groups_of(counts: dict[int, BatchProgress], admin_site) -> Iterator[Group]:
+    """Yield the batches, whose jobs one statement reads, MOST_IN_GROUPS in all."""
+    if not counts:
+        return
+    rows = Job.objects.filter(batch__in=counts).order_by("batch", "pk")
+    rows = list(rows.only("task", "status", "batch")[:MOST_IN_GROUPS])
+    for id, progress in sorted(counts.items()):
+        jobs = {job.pk: job for job in rows if job.batch_id == id}
+        yield Group(
+            gettext("Batch %(name)s") % {"name": f"#{id}"},
+            str(progress.finished),
+            str(progress.total or 1),
+            numbers_of(progress),
+            [link_to_job(pk, jobs, "", admin_site) for pk in jobs],
+            len(jobs) < progress.total,
+            len(jobs),
+        )
 
 
 def corners_of(chain: Chain) -> Iterator[tuple[Node, Corner]]:

@@ -190,8 +190,8 @@ class Calling(Execution):
     # Around the calls
 
     @property
-    def asks_before(self) -> bool:
-        return any(member.job.results is not None for member in self.members)
+    def asks_features(self) -> bool:
+        return any(member.asks_features for member in self.members)
 
     def prepare(self) -> Unsuccessful | None:
         """Decode all arguments; return an outcome if none of the jobs can run."""

@@ -22,6 +22,7 @@ REFUSED = {
     "rate": (None, f"{OwnQueue}, and sleep in the function"),
     "dependencies": ((), "let another task depend on them, and enqueue this one"),
     "isolated": (False, "call the code of a process of its own in the function"),
+    "encrypted": (False, "let a task without chunk take what is secret"),
     "atomic": (False, "open transaction.atomic() in the function"),
     "process_units": (None, OwnQueue),
     "waits_for": ((), "let another task wait, and enqueue this one"),

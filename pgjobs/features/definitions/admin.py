@@ -36,7 +36,12 @@ from ...admin.searching import may_see_arguments
 from ...base.ids import read_id
 from ...base.mask_names import MASKED
 from ...base.plain_json import dump
-from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask
+from ...exceptions import (
+    AlreadyEnqueued,
+    EncryptionError,
+    InvalidArguments,
+    InvalidTask,
+)
 from ...features import entries
 from ...models.definition import TaskDefinition
 from ...models.job import Job
@@ -45,6 +50,7 @@ from ...reports.task_words import with_own
 from ...reports.texts import block, excerpt
 from ...tasks.registry import registry
 from ...tasks.task import Task
+from ..encryption.stored import opened_arguments
 from .argument_fields import ArgumentsMixin, MomentField
 
 MOST_PARAMETERS = 100
@@ -78,7 +84,7 @@ class JobForm(ArgumentsMixin, forms.Form):
         self.initial["priority"] = task.options.priority
         if like is not None:
             self.initial |= {"queue_name": like.queue_name, "priority": like.priority}
-            self.begin_with(arguments_like(like))
+            self.begin_with(arguments_like(like, task))
 
     @property
     def fieldsets(self) -> list[tuple[Any, list]]:
@@ -101,21 +107,24 @@ class JobForm(ArgumentsMixin, forms.Form):
         except InvalidArguments as error:
             self.add_faults(error.faults)
             return None
-        except (AlreadyEnqueued, InvalidTask) as error:
+        except (AlreadyEnqueued, InvalidTask, EncryptionError) as error:
             self.add_error(None, str(error))
             return None
         jobs = enqueued if isinstance(enqueued, list) else [enqueued]
         return [job for job in jobs if job is not None]
 
 
-def arguments_like(job: Job) -> dict[str, Any]:
+def arguments_like(job: Job, task: Task) -> dict[str, Any]:
     """Return the arguments of a job, without those that are masked for it alone.
 
     Another job would show what is entered in their fields.
     """
+    opened = opened_arguments(job)
     arguments = job.kwargs if isinstance(job.kwargs, dict) else {}
     own = with_own((), dump((job.keys or {}).get(MASKED)))
-    return {name: value for name, value in arguments.items() if name not in own}
+    plain = {name: value for name, value in arguments.items() if name not in own}
+    covers = task.options.covers  # of others the form would show the value
+    return plain | {name: each for name, each in opened.items() if covers(name)}
 
 
 class Parameter(NamedTuple):

@@ -3,13 +3,13 @@
 from django.utils.translation import gettext, pgettext
 
 from ...reports.reading import rows_of
-from ...reports.remarks import Remark, Seen
+from ...reports.remarks import REMARK, Alert, Remark, Seen
 
 MOST_NAMED = 20
 VERSION_SHOWN = 20  # characters: without the setting it is a digest
 
 
-def remarks(seen: Seen) -> list[Remark]:
+def differing(seen: Seen, _) -> list[Remark]:
     """Name what living workers declare differently, and whose values decide."""
     rows = rows_of(seen.database, "differing_entries", {"most": MOST_NAMED + 1})
     if not rows:
@@ -34,3 +34,13 @@ def named_entry(kind: str, name: str, event: str) -> str:
         "subscription": pgettext("declared", "subscription of %(name)s to %(event)s"),
     }
     return texts[kind] % {"name": name, "event": event}
+
+
+ALERTS = (
+    Alert(
+        "versions_differ",
+        "Living workers have different code and declare something differently.",
+        differing,
+        level=REMARK,
+    ),
+)

@@ -264,6 +264,8 @@ def hint_of(signature: "Signature", name: str) -> "AnyJson | Hint":
         parameter = signature.parameters[signature.var_keyword]
     if parameter is None or not (parameter.takes_name or signature.var_keyword):
         raise ValueError("is no parameter of this task that can be given by its name")
+    if parameter.is_encrypted:
+        raise ValueError("is encrypted, and dependencies are found by their arguments")
     return parameter.hint
 
 

@@ -66,7 +66,7 @@ class Dependencies(OptionGroup):
         key_form = task.signature.in_key_form(stored)
         return {
             "needs": [{"key": need.key, "within": need.seconds} for need in needs],
-            "provides": provided_by(task.name, key_form, provided),
+            "provides": provided_by(task.name, key_form, shown_of(task, provided)),
         }
 
     def definition(self, signature: Signature) -> dict[str, Any]:
@@ -75,6 +75,17 @@ class Dependencies(OptionGroup):
             for dependency in self.dependencies
         ]
         return {**super().definition(signature), "dependencies": listed}
+
+
+def shown_of(
+    task: "Task[..., Any, Any]", provided: dict[frozenset[str], float]
+) -> dict[frozenset[str], float]:
+    """Return what may be provided: no key is made of an encrypted argument."""
+    return {
+        names: seconds
+        for names, seconds in provided.items()
+        if not any(map(task.options.covers, names))
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,21 @@
 """What operators should know about jobs that wait for dependencies."""
 
+from datetime import timedelta
+
 from django.utils.translation import ngettext
 
+from ...conf import positive_seconds
 from ...reports.reading import Report, rows_with_keys
-from ...reports.remarks import PATIENCE, Remark, Seen
+from ...reports.remarks import PATIENCE, Alert, Remark, Seen
 from ...reports.status import MOST_COUNTED
 
 UNLOOKED = {"most": MOST_COUNTED, "patience": PATIENCE}
 
 
-def remarks(seen: Seen) -> list[Remark]:
+def unlooked(seen: Seen, patience: float) -> list[Remark]:
     """Return how many jobs wait for a dependency that was not looked for."""
-    database = seen.database
-    ((number,),) = rows_with_keys(database, "unlooked_dependencies", UNLOOKED)
+    limits = UNLOOKED | {"patience": timedelta(seconds=patience)}
+    ((number,),) = rows_with_keys(seen.database, "unlooked_dependencies", limits)
     if not number:
         return []
     text = ngettext(
@@ -25,3 +28,13 @@ def remarks(seen: Seen) -> list[Remark]:
 
 # What a role that may not read keys reads through a view.
 ROLE_VIEWS = (Report("unlooked_dependencies", UNLOOKED, ("number",)),)
+
+ALERTS = (
+    Alert(
+        "dependency_unlooked",
+        "Jobs have waited so long for dependencies that no worker has looked for.",
+        unlooked,
+        value=PATIENCE.total_seconds(),
+        read=positive_seconds,
+    ),
+)

@@ -1,15 +1,16 @@
 -- Add what a worker has counted to the figures of this minute and of this hour. In the
--- order of the key, so that no two workers wait for each other.
+-- order of the key, so that no two workers wait for each other. Of the times only pairs of
+-- a bucket and a number are kept. They are appended, and added up once there are many.
 WITH new AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS given (
         queue_name text, task text, seconds double precision, successful integer,
-        failed integer, cancelled integer, retried integer, run_times integer[],
-        wait_times integer[]
+        failed integer, cancelled integer, retried integer, run_buckets integer[],
+        wait_buckets integer[]
     )
 )
 INSERT INTO pgjobs_figure AS figure (
     span, start, queue_name, task, seconds, successful, failed, cancelled, retried,
-    run_times, wait_times
+    run_buckets, wait_buckets
 )
 SELECT span.minutes, date_trunc(span.name, now(), 'UTC'), new.*
 FROM new CROSS JOIN (VALUES (1, 'minute'), (60, 'hour')) AS span (minutes, name)
@@ -20,16 +21,32 @@ ON CONFLICT (span, start, queue_name, task) DO UPDATE SET
     failed = figure.failed + excluded.failed,
     cancelled = figure.cancelled + excluded.cancelled,
     retried = figure.retried + excluded.retried,
-    run_times = ARRAY(
-        SELECT coalesce(old, 0) + coalesce(added, 0)
-        FROM unnest(figure.run_times, excluded.run_times)
-            WITH ORDINALITY AS bucket (old, added, position)
-        ORDER BY position
-    ),
-    wait_times = ARRAY(
-        SELECT coalesce(old, 0) + coalesce(added, 0)
-        FROM unnest(figure.wait_times, excluded.wait_times)
-            WITH ORDINALITY AS bucket (old, added, position)
-        ORDER BY position
-    )
+    run_buckets = CASE
+        WHEN coalesce(array_length(figure.run_buckets, 1), 0) < %(most_pairs)s
+            THEN figure.run_buckets || excluded.run_buckets
+        ELSE (
+            SELECT array_agg(ARRAY[bucket, number] ORDER BY bucket)
+            FROM (
+                SELECT pairs[at][1], sum(pairs[at][2])::integer
+                FROM (SELECT figure.run_buckets || excluded.run_buckets)
+                        AS joined (pairs),
+                    generate_series(1, array_length(pairs, 1)) AS at
+                GROUP BY pairs[at][1]
+            ) AS sums (bucket, number)
+        )
+    END,
+    wait_buckets = CASE
+        WHEN coalesce(array_length(figure.wait_buckets, 1), 0) < %(most_pairs)s
+            THEN figure.wait_buckets || excluded.wait_buckets
+        ELSE (
+            SELECT array_agg(ARRAY[bucket, number] ORDER BY bucket)
+            FROM (
+                SELECT pairs[at][1], sum(pairs[at][2])::integer
+                FROM (SELECT figure.wait_buckets || excluded.wait_buckets)
+                        AS joined (pairs),
+                    generate_series(1, array_length(pairs, 1)) AS at
+                GROUP BY pairs[at][1]
+            ) AS sums (bucket, number)
+        )
+    END
 RETURNING id

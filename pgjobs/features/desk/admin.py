@@ -26,9 +26,11 @@ from ...models.definition import TaskDefinition
 from ...models.job import Job
 from ...models.job_choices import Status
 from ...queue.acts import Changed
-from ...reports.durations import seconds_in_words
 from ...reports.job_filters import checked
 from ...reports.texts import excerpt
+from . import ended_workers
+from .acknowledge_view import acknowledge_view
+from .charts import about
 from .errors import branches_with_error, latest_errors
 from .errors import last_failure as last_failed
 from .figures import PERIODS, figures
@@ -36,6 +38,7 @@ from .job_filters import NO_EXCEPTION
 from .overview import overview_view
 from .tables import ErrorGroup
 
+REGISTERED = (ended_workers.EndedWorkerAdmin,)
 LONGEST_TITLE = 200
 PERMISSIONS = ("pgjobs.view_job", "pgjobs.mute_errorgroup")
 LONGEST_REASON = 300
@@ -101,6 +104,7 @@ def carry_out(request, admin, act: Act, group: ErrorGroup) -> None:
 PAGES = (
     ("overview/", "pgjobs_overview", overview_view),
     ("errors/<int:pk>/mute/", "pgjobs_job_mute", mute_view),
+    ("remarks/acknowledge/", "pgjobs_job_acknowledge", acknowledge_view),
 )
 
 
@@ -112,15 +116,15 @@ def last_day(definition: TaskDefinition) -> str:
     if not found:
         return gettext("No job has ended.")
     text = gettext(
-        "%(ended)d jobs ended, %(failed)d of them failed (%(rate)s). Half of the "
-        "attempts ran for %(half)s at most, 95 %% for %(most)s."
+        "%(ended)d jobs ended, %(failed)d of them failed (%(rate)s). Run time: p50 "
+        "%(half)s, p95 %(most)s."
     )
     return text % {
         "ended": found[0].ended,
         "failed": found[0].failed,
         "rate": f"{found[0].failure_rate:.0%}",
-        "half": seconds_in_words(found[0].run_time(0.5)),
-        "most": seconds_in_words(found[0].run_time(0.95)),
+        "half": about(found[0].run_time(0.5)),
+        "most": about(found[0].run_time(0.95)),
     }
 
 
@@ -182,7 +186,7 @@ class ErrorFilter(JobFilter):
         return rows.failed()
 
     def lookups(self, request, model_admin):
-        value = request.GET.get(self.parameter_name)
+        value = request.GET.get(self.parameter_name) or None
         if value is None and request.GET.get("status") != Status.FAILED:
             return []
         names = {*latest_errors(Job.objects.db)}

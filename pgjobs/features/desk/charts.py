@@ -9,12 +9,14 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timezone import get_current_timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from ...base.moments import instant
 from ...reports.durations import seconds_in_words
 from .figures import Period, Sums
 
-WIDTH, HEIGHT = 720, 120
+WIDTH, HEIGHT = 360, 100
+TOP = 16  # of the highest bar
 TICKS = 4  # marks below the chart
 
 
@@ -54,6 +56,8 @@ class Chart(NamedTuple):
     bars: list[tuple[float, str, list[tuple[str, float, float]]]]
     labels: list[tuple[float, str]]
     versions: list[tuple[float, str]]
+    is_empty: bool
+    otherwise: str  # the text of an empty one
 
 
 class Segment(NamedTuple):
@@ -82,7 +86,9 @@ def ended_jobs(history: History) -> Chart:
     title = _("Jobs that ended")
     columns = (_("Time"), _("Successful"), _("Failed"), _("Cancelled"))
     highest = max((bar.height for bar in bars), default=0)
-    return drawn(title, columns, rows, bars, f"{highest:,.0f}", history)
+    unit = ngettext("%(number)s job", "%(number)s jobs", int(highest))
+    shown = unit % {"number": f"{highest:,.0f}"}
+    return drawn(title, columns, rows, bars, shown, history)
 
 
 def ends(time: str, successful: int, failed: int, cancelled: int) -> Bar:
@@ -98,30 +104,32 @@ def ends(time: str, successful: int, failed: int, cancelled: int) -> Bar:
 
 def waiting_times(history: History) -> Chart:
     """Return the chart of how long 95 % of the jobs have waited at most."""
-    # xgettext:no-python-format
-    title = _("How long jobs waited (95 % of them no longer)")
+    title = _("Waiting time, p95")
     return durations(title, [sums.wait_time(0.95) for sums in history.spans], history)
 
 
 def run_times(history: History) -> Chart:
     """Return the chart of how long 95 % of the attempts have run at most."""
-    # xgettext:no-python-format
-    title = _("How long attempts ran (95 % of them no longer)")
+    title = _("Run time, p95")
     return durations(title, [sums.run_time(0.95) for sums in history.spans], history)
 
 
 def durations(title: str, found: Iterable[float | None], history: History) -> Chart:
     seconds = [each or 0.0 for each in found]
     rows = [
-        (time, seconds_in_words(each))
-        for time, each in zip(history.times, seconds, strict=True)
+        (time, about(each)) for time, each in zip(history.times, seconds, strict=True)
     ]
     bars = [
         Bar(f"{time}: {text}", [Segment("waited", each)])
         for (time, text), each in zip(rows, seconds, strict=True)
     ]
-    highest = seconds_in_words(max(seconds, default=0.0))
+    highest = about(max(seconds, default=0.0))
     return drawn(title, (_("Time"), _("Duration")), rows, bars, highest, history)
+
+
+def about(seconds: float | None) -> str:
+    """Return a duration that is known to a tenth, with a mark that says so."""
+    return f"~{seconds_in_words(seconds)}" if seconds else ""
 
 
 def sparkline(numbers: Sequence[int]) -> SafeString:
@@ -163,6 +171,9 @@ def drawn(title, columns, rows, bars: list[Bar], highest, history: History) -> C
         ],
         labels=[(at * step, history.times[at]) for at in labelled],
         versions=[(share * WIDTH, name) for share, name in history.starts],
+        is_empty=not any(bar.height for bar in bars),
+        otherwise=_("Nothing has ended since %(time)s.")
+        % {"time": history.times[0] if history.spans else ""},
     )
 
 
@@ -170,7 +181,7 @@ def stacked(bar: Bar, most: float) -> Iterator[tuple[str, float, float]]:
     """Yield the class, top and height of each segment that is not empty."""
     y = float(HEIGHT)
     for segment in bar.segments:
-        height = segment.value / most * (HEIGHT - 14)
+        height = segment.value / most * (HEIGHT - TOP)
         y -= height
         if height:
             yield segment.kind, y, height

@@ -15,8 +15,10 @@ from ...worker.upkeep.pruning import BatchStep, Prune
 from .counting import Counted, counted_by
 
 STORE_SECONDS = 15.0
+MOST_PAIRS = 100  # of a bucket and a number, before they are added up
 PRUNED_AT_ONCE = 10_000  # figures
 GROUPS_AT_ONCE = 1_000
+MOST_ENDED_WORKERS = 1_000
 
 
 class StoreFigures(Chore):
@@ -44,7 +46,7 @@ class StoreFigures(Chore):
 
 def add_figures(execute: Execute, rows: list[dict]) -> None:
     """Add sums by queue and task to those of the current minute and hour."""
-    execute(statement("add_figures"), {"rows": dump(rows)})
+    execute(statement("add_figures"), {"rows": dump(rows), "most_pairs": MOST_PAIRS})
 
 
 def prune_figures(execute: Execute, minutes: float, hours: float) -> int:
@@ -69,5 +71,16 @@ def prune(execute: Execute) -> int:
     return prune_figures(execute, minutes, hours)
 
 
-CHORES = (StoreFigures, Prune("prune_figures", BatchStep, prune))
+def prune_ended_workers(execute: Execute) -> int:
+    """Delete a batch of ended workers that are old, or too many; return how many."""
+    limits = {"most": MOST_ENDED_WORKERS, "limit": PRUNED_AT_ONCE}
+    ((number,),) = execute(statement("prune_ended_workers"), limits)
+    return number
+
+
+CHORES = (
+    StoreFigures,
+    Prune("prune_figures", BatchStep, prune),
+    Prune("prune_ended_workers", BatchStep, prune_ended_workers),
+)
 OBSERVERS = (Counted,)

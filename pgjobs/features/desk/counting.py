@@ -5,17 +5,21 @@ A chore adds the sums to the table now and then. Scrapes get all since the worke
 
 import threading
 from collections.abc import Iterable, Sequence
+from math import log
 from typing import Any
 
 from ...queue.claiming import ClaimedJob
-from ...sql.columns import BUCKETS
 from ...tasks.registry import registry
 from ...worker.observer import AttemptEnd, WorkerObserver
 
-# Bucket 0 has the durations under 1 ms; each further one reaches twice as far. The last
-# one, from 19 hours on, has all others. In memory every duration has a bucket of its
-# own, because finding it costs less then.
-MOST_BUCKETS = 64
+# Bucket 0 has the durations under 10 us; each further one reaches 1.2 times as far. So
+# the middle of a bucket is no more than 10 % away from all that is in it. The last one
+# has all that took longer than 30 years. Only buckets with something in them are kept.
+SHORTEST = 1e-5  # seconds
+FACTOR = 1.2
+MOST_BUCKETS = 180
+LOG_FACTOR = log(FACTOR)
+LOG_SHORTEST = log(SHORTEST)
 
 # Only rows that SQL inserts can name more tasks and queues. Those beyond are counted
 # together. Tasks that no code declares get half of the places.
@@ -36,15 +40,16 @@ class Sums:
         self.seconds = self.waited = 0.0
         self.successful = self.failed = self.cancelled = self.retried = 0
         self.put_off = 0  # attempts that were snoozed or released
-        self.run_times = [0] * MOST_BUCKETS
-        self.wait_times = [0] * MOST_BUCKETS
+        self.run_times: dict[int, int] = {}
+        self.wait_times: dict[int, int] = {}
 
     def add(self, other: "Sums") -> None:
         for name in (*COLUMNS, "put_off", "seconds", "waited"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("run_times", "wait_times"):
-            pairs = zip(getattr(self, name), getattr(other, name), strict=True)
-            setattr(self, name, [one + another for one, another in pairs])
+            buckets = getattr(self, name)
+            for bucket, number in list(getattr(other, name).items()):
+                buckets[bucket] = buckets.get(bucket, 0) + number
 
 
 class Counted(WorkerObserver):
@@ -68,7 +73,8 @@ class Counted(WorkerObserver):
                 key = (job.queue_name, job.task)
                 sums = known(key) or self.begin(key)
                 sums.waited += waited
-                sums.wait_times[bucket_of(waited)] += 1
+                bucket, times = bucket_of(waited), sums.wait_times
+                times[bucket] = times.get(bucket, 0) + 1
 
     def notified(self) -> None:
         self.notifications += 1
@@ -91,7 +97,8 @@ class Counted(WorkerObserver):
                 sums.put_off += 1
                 continue
             sums.seconds += seconds
-            sums.run_times[bucket_of(seconds)] += 1
+            bucket, times = bucket_of(seconds), sums.run_times
+            times[bucket] = times.get(bucket, 0) + 1
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the sums as rows of the table."""
@@ -101,8 +108,8 @@ class Counted(WorkerObserver):
                 "task": task,
                 "seconds": sums.seconds,
                 **{column: getattr(sums, column) for column in COLUMNS},
-                "run_times": folded(sums.run_times),
-                "wait_times": folded(sums.wait_times),
+                "run_buckets": sorted(sums.run_times.items()),
+                "wait_buckets": sorted(sums.wait_times.items()),
             }
             for (queue, task), sums in self.sums.items()
         ]
@@ -153,13 +160,16 @@ def bounded(known: dict[Key, Sums], key: Key) -> Key:
 
 
 def bucket_of(seconds: float) -> int:
-    """Return the number of the bucket of a duration, of those in memory."""
-    return int(seconds * 1_000).bit_length() if seconds > 0 else 0
+    """Return the number of the bucket of a duration."""
+    if seconds < SHORTEST:
+        return 0
+    bucket = int((log(seconds) - LOG_SHORTEST) / LOG_FACTOR) + 1
+    return bucket if bucket < MOST_BUCKETS else MOST_BUCKETS - 1
 
 
-def folded(buckets: list[int]) -> list[int]:
-    """Return the buckets that are stored."""
-    return [*buckets[: BUCKETS - 1], sum(buckets[BUCKETS - 1 :])]
+def upper_bound(bucket: int) -> float:
+    """Return the seconds that no duration of a bucket reaches."""
+    return SHORTEST * FACTOR**bucket
 
 
 def column_of(end: AttemptEnd) -> str:

@@ -1,14 +1,19 @@
 """How many jobs ended in the last hour, day or week, and how long they took."""
 
+import json
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
+from itertools import accumulate
+from math import sqrt
 from typing import Any, NamedTuple
 
 from django.db.models.functions import Now
 
 from ...base.queue_database import database_time
 from ...reports.reading import rows_of
-from ...sql.columns import BUCKETS
+from .counting import FACTOR, MOST_BUCKETS, bucket_of, upper_bound
 from .tables import CodeVersion, Figure
 
 MOST_TASKS = 50
@@ -44,8 +49,12 @@ class Sums:
     cancelled: int = 0
     retried: int = 0  # attempts
     seconds: float = 0.0  # that all attempts took
-    run_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
-    wait_times: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    # As workers of 0.9.0 have counted: see `spread`.
+    run_times: list[int] = field(default_factory=list)
+    wait_times: list[int] = field(default_factory=list)
+    # How many were in each bucket of counting.py, as JSON.
+    run_buckets: str | None = None
+    wait_buckets: str | None = None
 
     @property
     def ended(self) -> int:
@@ -56,29 +65,47 @@ class Sums:
         return self.failed / self.ended if self.ended else 0.0
 
     def run_time(self, share: float) -> float | None:
-        """Return the seconds that this share of the attempts did not exceed."""
-        return quantile(self.run_times, share)
+        """Return roughly the seconds that this share of the attempts did not exceed."""
+        return quantile(together(self.run_times, self.run_buckets), share)
 
     def wait_time(self, share: float) -> float | None:
-        return quantile(self.wait_times, share)
+        return quantile(together(self.wait_times, self.wait_buckets), share)
 
 
-def quantile(buckets: list[int], share: float) -> float | None:
-    """Return roughly what this share stays below, or None if nothing was counted."""
-    left = sum(buckets) * share
+def together(old: list[int], text: str | None) -> dict[int, float]:
+    """Return how many durations were in each bucket, whoever has counted them."""
+    buckets: dict[int, float] = defaultdict(float)
+    for position, number in enumerate(old):
+        for bucket in spread(position) if number > 0 else ():
+            buckets[bucket] += number / len(spread(position))
+    for bucket, number in json.loads(text or "{}").items():
+        buckets[min(max(int(bucket), 0), MOST_BUCKETS - 1)] += number
+    return buckets
+
+
+@cache
+def spread(position: int) -> range:
+    """Return the buckets of now over which one of 0.9.0 reached.
+
+    The first one had what took less than 1 ms, and each further one reached twice as
+    far.
+    """
+    last = bucket_of(2**position / 1_000)
+    first = bucket_of(2 ** (position - 1) / 1_000) if position else 0
+    return range(first, max(last, first + 1))
+
+
+def quantile(buckets: dict[int, float], share: float) -> float | None:
+    """Return roughly what this share stays below, or None if nothing was counted.
+
+    It is the middle of a bucket, so no more than 10 % away from the truth.
+    """
+    left = sum(buckets.values()) * share
     if not left:
         return None
-    for position, number in enumerate(buckets):
-        if number >= left:
-            lower = upper_bound(position - 1) if position else 0.0
-            return lower + (upper_bound(position) - lower) * left / number
-        left -= number
-    return upper_bound(len(buckets) - 1)
-
-
-def upper_bound(bucket: int) -> float:
-    """Return the seconds that no duration of a bucket reaches."""
-    return 2**bucket / 1_000
+    before = accumulate(number for _, number in sorted(buckets.items()))
+    reached = sum(number < left - 1e-9 for number in before)
+    return upper_bound(sorted(buckets)[reached]) / sqrt(FACTOR)
 
 
 class Figures(NamedTuple):

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import OutputWrapper
 
 from ...management.tables import print_table
-from ...reports.durations import seconds_in_words
 from ...reports.texts import one_line
+from .charts import about
 from .figures import PERIODS, figures
 
 NAME = "last_hour"
@@ -31,14 +31,14 @@ def state(database: str) -> list[dict[str, Any]]:
 def write(out: OutputWrapper, tasks: list[dict[str, Any]]) -> None:
     if not tasks:
         return
-    titles = ("last hour", "ended", "failed", "ran (95 %)", "waited (95 %)")
+    titles = ("last hour", "ended", "failed", "run time p95", "waited p95")
     rows = [
         (
             one_line(task["task"]),
             task["successful"] + task["failed"] + task["cancelled"],
             task["failed"],
-            seconds_in_words(task["run_seconds"][1]) or "-",
-            seconds_in_words(task["wait_seconds"][1]) or "-",
+            about(task["run_seconds"][1]) or "-",
+            about(task["wait_seconds"][1]) or "-",
         )
         for task in tasks
     ]

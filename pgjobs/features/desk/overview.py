@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.middleware.csrf import get_token
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
-from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from ...admin.acts import DELETE, RETRY
@@ -42,20 +41,22 @@ from ...models.worker import Worker
 from ...reports import status
 from ...reports.durations import seconds_in_words
 from ...reports.job_filters import InvalidFilter, checked
-from ...reports.reading import rows_of
+from ...reports.reading import rows_of, without_jit
 from ...reports.replica import replica_age
 from ...reports.texts import excerpt
 from .. import entries
-from .charts import History, ended_jobs, run_times, sparkline, waiting_times
+from .charts import History, about, ended_jobs, run_times, sparkline, waiting_times
 from .errors import MOST_COUNTED, Failures, failures
 from .figures import PERIODS, Sums, figures, versions
 from .job_filters import NO_EXCEPTION
 from .links import Links, Table, name_of_task
+from .strip import numbers
+from .tables import EndedWorker
 
 MOST_JOBS = 3  # of a worker
 LONGEST_REASON = 120
 ACTS_TEMPLATE = "admin/pgjobs/acts_on_errors.html"
-MOST_ENTRIES = 20
+MOST_ENTRIES = 5
 MOST_NAMES = 3  # of workers, in a row of a queue
 CHARTS = (ended_jobs, waiting_times, run_times)
 KINDS = dict(WaitingFor.choices)
@@ -104,10 +105,24 @@ class WorkerTable(Links):
                 size(worker.memory),
                 excerpt(worker.queues, LONGEST_CELL),
             )
-            for worker in state.workers
+            for worker in sorted(state.workers, key=urgency_of_worker)
         ]
         otherwise = _("No worker is alive. Start one with: manage.py runjobs")
-        return Table(_("Workers"), columns, rows, otherwise)
+        url = self.list_of("worker")
+        return Table(_("Workers"), columns, rows, otherwise, self.ended(), url)
+
+    def ended(self) -> str:
+        """Return a link to the workers that ended within a day."""
+        number = EndedWorker.objects.using(Job.objects.db).count()
+        text = ngettext(
+            "%(number)d worker ended within a day",
+            "%(number)d workers ended within a day",
+            number,
+        )
+        if not number:
+            return ""
+        url = list_url("endedworker", self.site)
+        return format_html('<a href="{}">{}</a>', url, text % {"number": number})
 
     def runs(self, jobs: list[RunningNow], number: int) -> str:
         """Return which jobs a worker runs, and since when."""
@@ -120,6 +135,16 @@ class WorkerTable(Links):
     def run(self, job: RunningNow) -> str:
         name = name_of_task(f"{job.task} #{job.id}")
         return format_html("{} {}", self.link("job", job.id, name), ago(job.since))
+
+
+def urgency_of_worker(worker: status.WorkerStatus) -> tuple[bool, int]:
+    """Return a key for sorting: those that are lost come first, then the busy ones."""
+    return worker.is_alive, -worker.running
+
+
+def urgency_of_queue(queue: status.QueueStatus) -> tuple[bool, float]:
+    """Return a key for sorting: paused queues come first, then the latest ones."""
+    return queue.paused_seconds is None, -(queue.oldest_ready_seconds or 0)
 
 
 def health(worker: status.WorkerStatus) -> str:
@@ -148,7 +173,8 @@ class ErrorTables(Links):
         )
         rows = [self.error_row(group) for group in groups if not group.is_muted]
         title = _("Errors of the failed jobs (the latest 10,000)")
-        return Table(title, columns, rows, _("No failed jobs."))
+        url = self.list_of("job", status=Status.FAILED)
+        return Table(title, columns, rows, _("No failed jobs."), url=url)
 
     def error_row(self, group: Failures) -> tuple[Any, ...]:
         kind = group.kind
@@ -230,7 +256,7 @@ def number_of(group: Failures) -> str:
 def overview_view(request, admin):
     if not admin.has_view_permission(request):
         raise PermissionDenied
-    with transaction.atomic(using=Job.objects.db):
+    with without_jit(Job.objects.db):
         context = overview_context(request, admin.admin_site)
     template = "admin/pgjobs/overview.html"
     return admin.page(request, template, gettext("Overview"), context)
@@ -249,20 +275,30 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     narrowed = {key: filter_of(request, key) for key in ("task", "queue_name")}
     sums = figures(database, period, **narrowed)
     history = History(sums.spans, period, versions(database, period))
-    tables = [
-        shown.queues(state, status.living_workers(database)),
+    hour = sums if name == "hour" and not any(narrowed.values()) else None
+    hour = hour or figures(database, PERIODS["hour"])
+    first = [*made_by("OVERVIEW_FIRST", shown)]
+    above = [
         shown.errors(groups),
         shown.muted(groups),
+        shown.queues(state, status.living_workers(database)),
+    ]
+    below = [
         shown.tasks(sums.tasks),
         shown.workers(state),
         *made_by("OVERVIEW_TABLES", shown),
         shown.waiting(state),
+        *first,
         shown.audit(database),
     ]
     return {
-        "problems": [shown.remark(remark) for remark in state.remarks],
+        "problems": [shown.problem(each) for each in state.remarks if each.is_problem],
+        "remarks": [
+            shown.problem(each) for each in state.remarks if not each.is_problem
+        ],
         "dead_letters": [*made_by("OVERVIEW_LINKS", shown)],
-        "first": [*made_by("OVERVIEW_FIRST", shown)],
+        "strip": numbers(shown, state, hour.spans),
+        "first": first,
         "finished": list(shown.finished(state)),
         "charts": [draw(history) for draw in CHARTS],
         "versions": [(exact(at), version) for at, version in history.marks],
@@ -271,7 +307,8 @@ def overview_context(request, admin_site) -> dict[str, Any]:
             (key, title, address(key, narrowed), key == name)
             for key, title in PERIOD_NAMES.items()
         ],
-        "tables": [table for table in tables if table is not None],
+        "above": [table for table in above if table is not None],
+        "below": [table for table in below if table is not None],
         "looked_at": exact(now),
         "behind": replica_age(database),
         "databases": databases(request, admin_site),
@@ -309,8 +346,10 @@ class OverviewTables(ErrorTables, WorkerTable):
             _("Served by"),
             _("State"),
         )
-        rows = [self.queue_row(queue, workers) for queue in state.queues]
-        return Table(_("Queues"), columns, rows, _("No unfinished jobs."))
+        queues = sorted(state.queues, key=urgency_of_queue)
+        rows = [self.queue_row(queue, workers) for queue in queues]
+        none, url = _("No unfinished jobs."), self.list_of("queue")
+        return Table(_("Queues"), columns, rows, none, url=url)
 
     def queue_row(self, queue: status.QueueStatus, workers) -> tuple[Any, ...]:
         counts = (self.count(queue, each) for each in map(str, status.LIVE))
@@ -368,7 +407,7 @@ class OverviewTables(ErrorTables, WorkerTable):
             )
             for each in latest
         ]
-        return Table(_("What people did"), columns, rows, _("Nothing yet."))
+        return Table(_("Activity"), columns, rows, _("Nothing yet."))
 
     def tasks(self, found: list[Sums]) -> Table:
         columns = (
@@ -376,8 +415,8 @@ class OverviewTables(ErrorTables, WorkerTable):
             _("Ended"),
             _("Failed"),
             _("Attempts repeated"),
-            _("Ran (half, 95 %)"),
-            _("Waited (half, 95 %)"),
+            _("Run time (p50, p95)"),
+            _("Waiting time (p50, p95)"),
         )
         rows = [
             (
@@ -388,9 +427,10 @@ class OverviewTables(ErrorTables, WorkerTable):
                 both(each.run_time(0.5), each.run_time(0.95)),
                 both(each.wait_time(0.5), each.wait_time(0.95)),
             )
-            for each in found
+            for each in sorted(found, key=lambda sums: -sums.failed)
         ]
-        return Table(_("Tasks of this time"), columns, rows, _("No job has ended."))
+        none, url = _("No job has ended."), self.list_of("taskdefinition")
+        return Table(_("Tasks in this period"), columns, rows, none, url=url)
 
     def waiting(self, state: status.Overview) -> Table | None:
         rows = [
@@ -400,10 +440,11 @@ class OverviewTables(ErrorTables, WorkerTable):
                 each.number,
                 excerpt(each.first, LONGEST_REASON),
             )
-            for each in state.waiting
+            for each in sorted(state.waiting, key=lambda each: -each.number)
         ]
+        url = self.list_of("job", status=Status.WAITING)
         columns = (_("Jobs that wait for"), _("Key"), _("Jobs"), _("The first"))
-        return Table(_("Waiting"), columns, rows, "") if rows else None
+        return Table(_("Waiting"), columns, rows, "", url=url) if rows else None
 
     def key(self, waiting: status.WaitingStatus) -> str:
         """Return the key if the user may see arguments: keys are made of them."""
@@ -445,7 +486,7 @@ def kept_for(status: str) -> str:
 def both(half: float | None, most: float | None) -> str:
     if half is None:
         return ""
-    return f"{seconds_in_words(half)}, {seconds_in_words(most)}"
+    return f"{about(half)}, {about(most)}"
 
 
 # Entries of the audit trail, in the reader's language
@@ -453,6 +494,7 @@ def both(half: float | None, most: float | None) -> str:
 
 # The database holds the key. An act that is missing here is shown as it is stored.
 ACTS: dict[str, Any] = {
+    "acknowledge": pgettext_lazy("audit trail", "acknowledge"),
     "add": pgettext_lazy("audit trail", "add"),
     "answer": pgettext_lazy("audit trail", "answer"),
     "cancel": pgettext_lazy("audit trail", "cancel"),
@@ -470,6 +512,8 @@ ACTS: dict[str, Any] = {
     "prune": pgettext_lazy("audit trail", "prune"),
     "redeliver": pgettext_lazy("audit trail", "redeliver"),
     "redeliver_all": pgettext_lazy("audit trail", "redeliver to all"),
+    "read": pgettext_lazy("audit trail", "read"),
+    "reencrypt": pgettext_lazy("audit trail", "encrypt anew"),
     "replay": pgettext_lazy("audit trail", "replay"),
     "resume": pgettext_lazy("audit trail", "resume"),
     "retry": pgettext_lazy("audit trail", "retry"),

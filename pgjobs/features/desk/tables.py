@@ -1,12 +1,14 @@
-"""Groups of errors, versions of the code, and sums of what ended."""
+"""Groups of errors, versions of the code, sums of what ended, and ended workers."""
 
 from django.db import models
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ...base.queue_database import QueueManager
 from ...fields import Histogram
 from ...models.table import Table
+from ...models.worker import LONGEST_NAME
 
 
 class ErrorGroup(Table):
@@ -94,6 +96,9 @@ class CodeVersion(Table):
         return self.name
 
 
+EMPTY_HISTOGRAM = RawSQL("'{}'::integer[]", [])
+
+
 class Figure(Table):
     """The jobs of one queue and task whose attempts ended within a time.
 
@@ -148,12 +153,29 @@ class Figure(Table):
     )
     run_times = Histogram(
         _("run times"),
-        db_comment="Attempts by run time: under 1 ms, under 2 ms, under 4 ms and so "
-        "on; the last number has all others.",
+        db_default=EMPTY_HISTOGRAM,
+        default=list,
+        db_comment="As release 0.9.0 counts attempts by run time: under 1 ms, under 2 "
+        "ms, under 4 ms and so on; the last number has all others.",
     )
     wait_times = Histogram(
         _("waiting times"),
-        db_comment="Claimed jobs by the time since they could run, like run_times.",
+        db_default=EMPTY_HISTOGRAM,
+        default=list,
+        db_comment="Like run_times: the time since claimed jobs could run.",
+    )
+    run_buckets = Histogram(
+        _("run times"),
+        db_default=EMPTY_HISTOGRAM,
+        default=list,
+        db_comment="Pairs of a bucket and how many attempts ran for so long: bucket 0 "
+        "is under 10 us, each further one reaches 1.2 times as far.",
+    )
+    wait_buckets = Histogram(
+        _("waiting times"),
+        db_default=EMPTY_HISTOGRAM,
+        default=list,
+        db_comment="Claimed jobs by the time since they could run, like run_buckets.",
     )
 
     objects = QueueManager()
@@ -175,3 +197,105 @@ class Figure(Table):
 
     def __str__(self) -> str:
         return f"{self.task} {self.start}"
+
+
+class End(models.TextChoices):
+    """How a worker ended."""
+
+    ASKED = "asked", _("Asked to stop")
+    DRAINED = "drained", _("Nothing left to do")
+    LIMIT = "limit", _("Reached its limit")
+    MEMORY = "memory", _("Too much memory")
+    LOST = "lost", _("Lost")
+
+
+class EndedWorker(Table):
+    """A worker that has ended. Rows are kept for a day, and no more than 1,000."""
+
+    worker_id = models.BigIntegerField(
+        _("number of the worker"), db_comment="Id that its row in pgjobs_worker had."
+    )
+    started_at = models.DateTimeField(
+        _("started at"), db_comment="When the worker started."
+    )
+    ended_at = models.DateTimeField(
+        _("ended at"),
+        db_default=Now(),
+        db_comment="When its row in pgjobs_worker was deleted.",
+    )
+    pid = models.IntegerField(_("process id"), db_comment="Id of its process.")
+    how = models.CharField(
+        _("how"),
+        max_length=10,
+        choices=End,
+        db_comment="How it ended: asked, drained, limit, memory or lost.",
+    )
+    name = models.TextField(_("name"), db_comment="Name of the worker.")
+    host = models.TextField(_("host"), db_comment="Name of its host.")
+    queues = models.TextField(
+        _("queues"), blank=True, db_comment="As in pgjobs_worker."
+    )
+    excluded = models.TextField(
+        _("all queues but"), blank=True, db_comment="As in pgjobs_worker."
+    )
+    version = models.CharField(
+        _("version"), max_length=200, blank=True, db_comment="Version of its code."
+    )
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("ended worker")
+        verbose_name_plural = _("ended workers")
+        db_table_comment = "Workers that ended within a day."
+        default_permissions = ()
+        indexes = [models.Index("ended_at", name="pgjobs_endedworker_at")]
+
+    def __str__(self) -> str:
+        return self.name[:LONGEST_NAME]
+
+
+class Acknowledgement(Table):
+    """A problem or remark that somebody has seen, and that does not count meanwhile."""
+
+    at = models.DateTimeField(
+        _("time"), db_default=Now(), db_comment="When it was acknowledged."
+    )
+    until = models.DateTimeField(
+        _("until"), db_comment="Until then the remark does not count."
+    )
+    kind = models.CharField(
+        _("kind"), max_length=50, db_comment="Kind of the remark: see ALERTS."
+    )
+    subject = models.TextField(
+        _("subject"),
+        db_default="",
+        default="",
+        blank=True,
+        db_comment="What the remark is about, such as a task. Empty: its kind has one.",
+    )
+    person = models.TextField(_("who"), db_comment="Who acknowledged it.")
+    note = models.TextField(
+        _("note"),
+        db_default="",
+        default="",
+        blank=True,
+        db_comment="The reason that the person gave.",
+    )
+
+    objects = QueueManager()
+
+    class Meta:
+        verbose_name = _("acknowledgement")
+        verbose_name_plural = _("acknowledgements")
+        db_table_comment = "Problems that people have seen, until a time."
+        default_permissions = ()
+        permissions = [("acknowledge_remark", _("Can acknowledge problems"))]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "subject"], name="pgjobs_acknowledgement_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}"

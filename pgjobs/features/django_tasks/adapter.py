@@ -137,6 +137,14 @@ class AdapterOptions(Options):
                 f"from the rows of jobs, got {self.keep!r}."
             )
 
+    def check(self, function: Callable) -> None:
+        if self.encrypted:
+            raise InvalidTask(
+                "encrypted is no option of a task of django.tasks, which keeps "
+                "arguments by position. Declare the task by pgjobs' @task."
+            )
+        super().check(function)
+
     def retries(self, error: BaseException) -> bool:
         # Another attempt would do again what this one has done.
         return not UnstorableResult.caused(error) and super().retries(error)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from ...admin.acts import RETRY, SKIPPED_OR_TAKEN, Act, Noted
-from ...admin.forms import ActForm, JsonField, ResultField
+from ...admin.forms import ActForm, JsonField, NotedForm, ResultField
 from ...base.plain_json import dump
 from ...conf import FINISHED
 from ...models.job import Job
@@ -52,7 +52,7 @@ def has_steps(job: Job) -> bool:
 # Go on
 
 
-class GoOnForm(ActForm):
+class GoOnForm(NotedForm):
     until = forms.CharField(
         label=gettext_lazy("Repeat from step"),
         required=False,
@@ -70,8 +70,8 @@ class GoOnForm(ActForm):
 
     @property
     def for_audit(self) -> str:
-        until = self.cleaned_data["until"]
-        return f"until {until}" if until else ""
+        until, note = self.cleaned_data["until"], super().for_audit
+        return " ".join(filter(None, (f"until {until}" if until else "", note)))
 
 
 def go_on(jobs: JobQuerySet, until: str = "") -> Noted:
@@ -97,6 +97,7 @@ GO_ON = Act(
         has_steps(job) and job.status in (Status.FAILED, Status.CANCELLED)
     ),
     form=GoOnForm,
+    leads_to=Status.READY,
     skipped=SKIPPED_OR_TAKEN,
     label=gettext_lazy("Go on after the last step"),
     bulk_label=gettext_lazy("Let selected jobs go on after their last step"),

@@ -13,6 +13,8 @@ from ...base.queue_database import database_of_acts
 from ...base.texts import storable
 from ...tasks import tables
 from ...tasks.hints import json_data
+from ..encryption.sealing import step
+from ..encryption.stored import sealed_for
 from ..steps.running_job import LONGEST_NAME, check_name, storable_result
 from . import queue
 
@@ -32,6 +34,7 @@ def answer(job: Any, name: str, value: Any, by: Any, life: int | None = None) ->
         refuse_user(database, job.pk, name, by)
         answered_by = str(by.pk)
     try:
+        text = sealed_for(database, job.pk, step(name), text)
         return queue.answer(database, job.pk, life, name, text, answered_by)
     except DataError as error:
         if isinstance(error.__cause__, psycopg.errors.InvalidParameterValue):
@@ -73,7 +76,10 @@ def mark_step(job: Any, name: str, value: Any) -> bool:
     """Mark a step as done by hand; see `Answering.mark_step`."""
     check_name(name)
     text = storable_result(name, value)
-    return queue.mark_step(database_of_acts(job), job.pk, name, text or "null")
+    database = database_of_acts(job)
+    if text is not None:
+        text = sealed_for(database, job.pk, step(name), text)
+    return queue.mark_step(database, job.pk, name, text or "null")
 
 
 def refuse_user(database: str, job_id: int, name: str, user: Any) -> None:

@@ -6,7 +6,9 @@ from functools import cached_property, partial
 from typing import Any, NoReturn, TypeVar, overload
 
 from ...conf import settings
+from ...tasks.arguments import Stored
 from ...tasks.registry import registry
+from ..encryption.marking import marks
 from . import queue
 from .declare import MONTH, Answer, JobEnd
 from .links import answer_url
@@ -34,6 +36,8 @@ class Waiting:
     life: int
     task_name: str
     has_row = True  # False: it runs in a test without a database
+    seal: Any  # of the feature for encryption, as the next one
+    flowing: set[str]
 
     @cached_property
     def waits(self) -> Waits:
@@ -222,7 +226,12 @@ class Waiting:
     def successor(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         task = registry.get(self.task_name)
         stored = task.signature.store(args, kwargs)
-        return {**stored._asdict(), "keys": task.options.in_row}
+        keys = task.options.in_row
+        if self.seal is not None:
+            closed = task.options.close(stored, self.seal, self.flowing)
+            stored = Stored(closed.args, closed.kwargs)
+            keys = {**keys, **marks(closed.mark)}
+        return {**stored._asdict(), "keys": keys}
 
     @property
     def waits_for(self) -> tuple[str, ...]:

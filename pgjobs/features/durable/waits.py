@@ -13,9 +13,10 @@ from ...base.plain_json import check_json, shortened
 from ...conf import settings
 from ...exceptions import InvalidStep, LeaseLost, Suspended, non_negative_seconds
 from ...tasks.option_checks import has_no_zone
+from ..encryption.sealing import step
 from ..steps.running_job import in_a_loop, inside
 from . import queue
-from .ways import AnswerWay, Way
+from .ways import AnswerWay, EventWay, Way
 
 CONTINUE_AS = "continue_as"  # the statement that stores a successor
 
@@ -49,6 +50,8 @@ class Waits:
     def refuse_asked(self, name: str, ways: list[Way]) -> None:
         """Refuse what an earlier wait has asked: its answer would be taken again."""
         for way in ways:
+            if isinstance(way, EventWay):
+                self.job.refuse_shown("aggregate_id", way.aggregate_id or "")
             answer = way.label or name
             if way.kind == "answer" and self.asked.setdefault(answer, name) != name:
                 raise InvalidStep(
@@ -77,7 +80,8 @@ class Waits:
             # A deploy may have changed the ways meanwhile.
             by_label = {way.label: way for way in ways}
             label = stored["label"]
-            return label, by_label[label].read(self.job, stored["value"])
+            value = self.job.opened(step(label), stored["value"])
+            return label, by_label[label].read(self.job, value)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(  # which is tried again: a later deploy may take it
                 f"The wait {name!r} has ended with {shortened(stored)}, which the task "
@@ -188,7 +192,8 @@ class Waits:
         """Return the id of an answer that the task can take; drop any other one."""
         (way,) = (way for way in ways if way.label == answer["label"])
         assert isinstance(way, AnswerWay)
-        if fault := way.fault_of(answer["value"], answer["answered_by"]):
+        value = self.job.opened(step(answer["name"]), answer["value"])
+        if fault := self.job.hide(way.fault_of(value, answer["answered_by"])):
             queue.drop_answer(settings.DATABASE, answer["id"])
             way.audit_refusal(self.job.id, answer, fault)
             self.job.log(f"An answer to {answer['name']!r} was dropped: {fault}")

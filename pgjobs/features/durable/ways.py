@@ -18,6 +18,7 @@ from ...exceptions import InvalidStep
 from ...tasks.hints import Hint
 from ...tasks.running_job import PublishedEvent
 from ..definitions.schemas import schema_of_type
+from ..encryption.running_job import opened_end
 from ..steps.running_job import LONGEST_NAME
 from . import queue
 from .answering import audit_refusal, is_permission, refusal
@@ -119,7 +120,7 @@ class JobsWay(Way):
         return {**super().as_json(hide), "jobs": list(self.ids)}
 
     def read(self, job: Any, value: Any) -> list[JobEnd]:
-        return [JobEnd(**each) for each in value]
+        return [JobEnd(**opened_end(job, each)) for each in value]
 
 
 def event_of(row: dict[str, Any]) -> PublishedEvent:

@@ -169,6 +169,12 @@ def check_handler(task: Task[Any, Any, Any], subscribed: Subscribed) -> None:
     options = task.options
     if subscribed.event in {each.event for each in task.declarations[Subscribed]}:
         raise InvalidTask(f"{name} subscribes to {subscribed.event!r} twice.")
+    if options.encrypted:
+        raise InvalidTask(
+            f"{name} cannot be encrypted and subscribe to events: the event's payload "
+            "stands in the clear, as do the jobs that the database makes of it. Let "
+            "the handler look up by an id what is secret, and enqueue this task."
+        )
     if options.is_unique:
         raise InvalidTask(
             f"{name} cannot be unique and subscribe to events: each is delivered. "

@@ -2,15 +2,19 @@
 
 import logging
 import threading
+from collections import Counter
 from time import monotonic
 from typing import NamedTuple
 
 import psycopg
-from django.db import OperationalError
+from django.db import OperationalError, connections
 
 from ...base.connections import connect
 from ...base.database_errors import text_of
+from ...reports.status import seen_in
 from ...sql import statement
+from ..desk.limits import OFF, alerts, chosen
+from ..desk.remarks import found
 
 logger = logging.getLogger("pgjobs.metrics")
 
@@ -20,9 +24,9 @@ FRESH_SECONDS = 5.0
 
 
 class Gauge(NamedTuple):
-    kind: str  # jobs, paused or workers
-    name: str  # of the queue
-    state: str
+    kind: str  # jobs, paused, workers or remarks
+    name: str  # of the queue, or the kind of the remarks
+    state: str  # or the level
     number: float
     seconds: float | None  # since when the oldest of them is due
 
@@ -59,7 +63,8 @@ class CachedGauges:
 
     def ask(self) -> None:
         try:
-            self.latest = read_gauges(self.database)
+            self.latest = gauges = read_gauges(self.database)
+            self.latest = gauges + read_remarks(self.database)
         except (psycopg.Error, OperationalError) as error:
             logger.warning("The metrics of the queues are missing: %s", text_of(error))
 
@@ -80,3 +85,20 @@ def read_gauges(database: str) -> list[Gauge]:
         connection.execute(f"SET LOCAL statement_timeout = '{seconds}s'")
         rows = connection.execute(statement("queue_gauges"), {"most": MOST_QUEUES})
         return [Gauge._make(row) for row in rows]
+
+
+def read_remarks(database: str) -> list[Gauge]:
+    """Count what is wrong by its kind; what is acknowledged does not count."""
+    seen = seen_in(database)
+    try:
+        counted = Counter(
+            (each.kind, each.level) for each in found(seen) if not each.acknowledged
+        )
+    finally:
+        connections[database].close()  # that of this thread
+    looked_for = [(alert.kind, chosen(alert).level) for alert in alerts().values()]
+    return [
+        Gauge("remarks", kind, level, counted[kind, level], None)
+        for kind, level in looked_for
+        if level != OFF
+    ]

@@ -6,6 +6,7 @@
 opentelemetry-api is needed: `pip install pgjobs[otel]`.
 """
 
+import os
 import traceback
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -66,10 +67,22 @@ def trace_context() -> dict[str, str]:
     return {key: each for key, each in carrier.items() if len(each) <= LONGEST_VALUE}
 
 
+def flush(seconds: float) -> None:
+    """Send what waits to be sent."""
+    active = PgJobsInstrumentor.active
+    for provider in active.providers if active else ():
+        if force_flush := getattr(provider, "force_flush", None):  # the SDK's has it
+            force_flush(int(1000 * seconds))
+
+
 class Tracing:
     """Makes the spans and counts."""
 
     def __init__(self, tracer_provider: Any, meter_provider: Any):
+        self.providers = (
+            tracer_provider or trace.get_tracer_provider(),
+            meter_provider or metrics.get_meter_provider(),
+        )
         self.tracer = trace.get_tracer(NAME, tracer_provider=tracer_provider)
         meter = metrics.get_meter(NAME, meter_provider=meter_provider)
         self.sent = meter.create_counter("messaging.client.sent.messages", "{message}")
@@ -131,6 +144,7 @@ class Tracing:
                 **labels,
                 "messaging.message.id": str(job.id),
                 "pgjobs.attempt": job.attempt,
+                "process.pid": os.getpid(),
             },
         )
         token = contexts.attach(trace.set_span_in_context(span, origin))

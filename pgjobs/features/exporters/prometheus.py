@@ -3,12 +3,13 @@
 Needs the package prometheus-client: `pip install pgjobs[prometheus]`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from http.client import HTTPException
 from itertools import accumulate
 from time import monotonic, time
+from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, build_opener
 
 from django.http import HttpRequest, HttpResponse
@@ -26,9 +27,11 @@ from prometheus_client.registry import Collector
 
 from ...conf import settings
 from ...worker import Loop
-from ..desk.counting import Counted, Sums, counted_by
-from ..desk.figures import upper_bound
+from ..desk.counting import MOST_BUCKETS, Counted, Sums, counted_by, upper_bound
 from .gauges import CachedGauges, Gauge
+
+if TYPE_CHECKING:
+    from ..isolation.pool import Figures
 
 SIBLING_SECONDS = 1.0  # how long another process of the supervisor may take
 LARGEST_ANSWER = 10_000_000  # bytes of it
@@ -40,7 +43,7 @@ OUTCOMES = {
     "retried": "retry",
     "put_off": "put_off",
 }
-SHOWN_BUCKETS = range(2, 21)  # from 4 ms, each twice as long, to 17 minutes
+SHOWN_BUCKETS = range(33, 107, 4)  # from 4 ms, each about twice as long, to 34 min
 OWN = "own"  # a query that asks for the figures of one process alone
 
 
@@ -143,6 +146,11 @@ def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
         "pgjobs_queue_paused", "Whether the queue is paused.", labels=["queue"]
     )
     workers = GaugeMetricFamily("pgjobs_workers", "Workers.", labels=["state"])
+    remarks = GaugeMetricFamily(
+        "pgjobs_remarks",
+        "Problems and remarks that are not acknowledged.",
+        labels=["kind", "level"],
+    )
     for kind, name, state, number, seconds in figures:
         if kind == "jobs":
             jobs.add_metric([name, state.lower()], number)
@@ -150,9 +158,11 @@ def of_database(figures: Sequence[Gauge] | None) -> Iterator[Metric]:
                 oldest.add_metric([name], max(seconds, 0.0))
         elif kind == "paused":
             paused.add_metric([name], number)
+        elif kind == "remarks":
+            remarks.add_metric([name, state], number)
         else:
             workers.add_metric([state], number)
-    yield from (jobs, oldest, paused, workers)
+    yield from (jobs, oldest, paused, workers, remarks)
 
 
 # Of a worker
@@ -164,6 +174,33 @@ def of_worker(loop: Loop, process: str) -> Iterator[Metric]:
         yield from attempts(counted.totals(), process)
         yield from wake_ups(counted, process)
     yield from gauges(loop, process)
+    for each in loop.executor.beside:
+        yield from of_children(each.figures(), process)
+
+
+def of_children(figures: "Figures", process: str) -> Iterator[Metric]:
+    """Yield the processes of isolated jobs, and how many died under one."""
+    children = GaugeMetricFamily(
+        "pgjobs_isolated_processes",
+        "Processes of isolated jobs.",
+        labels=["state", "process"],
+    )
+    children.add_metric(["busy", process], figures.busy)
+    children.add_metric(["idle", process], figures.idle)
+    memory = GaugeMetricFamily(
+        "pgjobs_isolated_memory_bytes",
+        "Memory of the processes of isolated jobs, with what these have started.",
+        labels=["process"],
+    )
+    memory.add_metric([process], figures.memory)
+    deaths = CounterMetricFamily(
+        "pgjobs_isolated_deaths",
+        "Processes that were killed, or died, under a job.",
+        labels=["cause", "process"],
+    )
+    for cause, number in figures.deaths.items():
+        deaths.add_metric([cause, process], number)
+    yield from (children, memory, deaths)
 
 
 def attempts(totals: dict[tuple[str, str], Sums], process: str) -> Iterator[Metric]:
@@ -196,10 +233,10 @@ def attempts(totals: dict[tuple[str, str], Sums], process: str) -> Iterator[Metr
     yield from (counter, durations, waits)
 
 
-def buckets_of(counts: Sequence[int]) -> list[tuple[str, float]]:
+def buckets_of(counts: Mapping[int, int]) -> list[tuple[str, float]]:
     """Return cumulative buckets: each counts what took no longer than its bound."""
-    sums = [float(each) for each in accumulate(counts)]
-    shown = [(str(upper_bound(each)), sums[each]) for each in SHOWN_BUCKETS]
+    sums = list(accumulate(float(counts.get(at, 0)) for at in range(MOST_BUCKETS)))
+    shown = [(f"{upper_bound(each):.6g}", sums[each]) for each in SHOWN_BUCKETS]
     return [*shown, ("+Inf", sums[-1])]
 
 

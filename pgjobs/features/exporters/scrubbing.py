@@ -11,6 +11,9 @@ from ...reports.secrets import Hiding
 from ...reports.task_words import Words, with_own
 from ...tasks.running_job import RunningJob
 from ...tasks.sensitive import named_arguments, sensitive_by_task, sensitive_words
+from ..encryption.kept import secrets_of
+from ..encryption.running_job import as_secret
+from ..encryption.stored import opened_texts
 
 FILTERED = "[Filtered]"
 OWN = __name__.partition(".")[0]
@@ -24,14 +27,18 @@ NAMED = ("contexts", "extra", "breadcrumbs", "spans", "request", "user", "tags")
 class Scrubber:
     """Masks values of sensitive names, and texts that quote what `hide` knows."""
 
-    def __init__(self, words: Words, hide: Callable[[str], str]):
+    def __init__(
+        self, words: Words, hide: Callable[[str], str], is_encrypted: bool = False
+    ):
         self.words = words
         self.hide = hide
+        self.is_encrypted = is_encrypted  # local variables may hold any part of it
 
     @classmethod
     def of_attempt(cls, job: RunningJob) -> "Scrubber":
         own = getattr(job.hide, "words", ())
-        return cls((*sensitive_words(job.task_name), *own), job.hide)
+        words = (*sensitive_words(job.task_name), *own)
+        return cls(words, job.hide, is_encrypted=job.seal is not None)
 
     @classmethod
     def of_job(cls, job: Any) -> "Scrubber":
@@ -39,19 +46,20 @@ class Scrubber:
         own = dump((job.keys or {}).get(MASKED))
         words = with_own(sensitive_words(job.task), own)
         named = named_arguments(job.task, dump(job.args))
-        texts = (dump(each) for each in (job.kwargs, job.meta or {}))
-        return cls(words, Hiding(words, named, *texts))
+        texts = [dump(each) for each in (job.kwargs, job.meta or {})]
+        if secrets := secrets_of(job):
+            texts.append(as_secret(secrets))
+        return cls(words, Hiding(words, named, *texts), is_encrypted=bool(secrets))
 
     @classmethod
     def of_new_jobs(cls, jobs: Sequence[NewJob]) -> "Scrubber":
         """Return one for texts about jobs that are enqueued."""
         tasks = sensitive_by_task({job.task for job in jobs})
         words = tuple({word for each in tasks.values() for word in each})
-        texts = [
-            text
-            for job in jobs[:MOST_JOBS]
-            for text in (job.kwargs, named_arguments(job.task, job.args))
-        ]
+        texts: list[str] = []
+        for job in jobs[:MOST_JOBS]:
+            args, kwargs = opened_texts(job.args, job.kwargs, job.keys)
+            texts += (kwargs, named_arguments(job.task, args))
         return cls(words, Hiding(words, *texts))
 
     def text(self, value: str) -> str:
@@ -84,7 +92,8 @@ class Scrubber:
     def event(self, event: dict[str, Any]) -> dict[str, Any]:
         """Return an event of Sentry's without what is sensitive."""
         for frame in frames_of(event):
-            if str(frame.get("module", "")).partition(".")[0] == OWN:
+            module = str(frame.get("module", ""))
+            if self.is_encrypted or module.partition(".")[0] == OWN:
                 frame.pop("vars", None)  # they hold arguments in forms of their own
             elif "vars" in frame:
                 frame["vars"] = self.value(frame["vars"])

@@ -22,6 +22,7 @@ from sentry_sdk.scope import should_send_default_pii
 
 from ... import signals
 from ...base.moments import instant
+from ...exceptions import RemoteError
 from ...queue import meta, observing
 from ...queue.new_job import NewJob
 from ...tasks import middleware
@@ -144,7 +145,26 @@ def headers_of(meta: dict[str, Any] | None) -> dict[str, str]:
 def report_failure(
     sender: type, job: Any, error: BaseException | None = None, **named: Any
 ) -> None:
-    """Send one event for a job that has failed for good."""
+    """Send one event for a job that has failed for good.
+
+    That of an isolated job was sent by its process, where the exception is.
+    """
+    if not isinstance(error, RemoteError):
+        send_failure(job, error)
+
+
+def report_isolated(job: Any, error: BaseException) -> None:
+    """Send the event of a job in its process, if the project reports failures."""
+    if start_sending in observing.observers:
+        send_failure(job, error)
+
+
+def flush(seconds: float) -> None:
+    """Send what waits to be sent."""
+    sentry_sdk.flush(seconds)
+
+
+def send_failure(job: Any, error: BaseException | None) -> None:
     with sentry_sdk.isolation_scope() as scope:
         # Sentry's own integration with Django makes a span for each receiver, as this
         # one is. The failure belongs to the trace of the job.

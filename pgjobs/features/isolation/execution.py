@@ -29,6 +29,12 @@ from .wire import packed_job, unpacked_outcome
 TAKE_SECONDS = 10.0  # for an idle child to take a job
 MOST_TRIES = 3  # to hand a job to a child
 START_DELAY = 10.0  # seconds until a job is tried again whose child cannot start
+# What has killed a child.
+CAUSES: dict[type[Interruption] | None, str] = {
+    None: "stop",
+    TaskCancelled: "cancel",
+    TaskTimeout: "timeout",
+}
 STOPPED = "Released: the worker stopped."
 KILLED = "Cancelled; its process was killed."
 BEFORE = "Cancelled before it began."
@@ -118,6 +124,8 @@ class IsolatedExecution(ThreadExecution):
         for output in child.outputs:
             output.end()
         if child.has_ended:
+            if self.is_taken:
+                pool.deaths[self.why(child)] += 1
             pool.forget(child)
         else:
             pool.give_back(child, is_spent=self.is_interrupted)
@@ -181,12 +189,20 @@ class IsolatedExecution(ThreadExecution):
             self.limit, self.ends_life = values
             if self.limit is not None:
                 self.host.deadlines.set(self, self.limit, self.time_out)
-        elif what == "report":
-            self.running.relay(values[0])
+        elif what == "report" and values[0]["lease_token"] == self.job.lease_token:
+            self.running.relay(values[0])  # a thread may go on for the job before it
         elif what == "where":
             self.place = str(values[0])
 
     # How it ends without an outcome of its own
+
+    def why(self, child: ChildProcess) -> str:
+        """Return why the child has ended, as metrics say it."""
+        if child.memory:
+            return "memory"
+        if not self.is_killed:
+            return "crash"
+        return CAUSES[self.cause]
 
     def died(self, child: ChildProcess) -> Unsuccessful:
         if child.memory:

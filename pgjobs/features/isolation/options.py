@@ -40,6 +40,10 @@ class Isolation(OptionGroup):
             )
         object.__setattr__(self, "memory_limit", size_of(self.memory_limit))
 
+    def fixed_keys(self) -> dict[str, Any]:
+        own = {"isolated": True} if self.isolated else {}
+        return super().fixed_keys() | own
+
     @property
     def execution(self) -> "Callable[..., Any] | None":
         if not self.isolated:

@@ -4,10 +4,11 @@ import logging
 import select
 import sys
 import threading
+from collections import Counter
 from math import inf
 from pathlib import PurePath
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import LazySettings
 from django.conf import settings as django_settings
@@ -15,6 +16,8 @@ from django.db import connections
 
 from ...conf import settings
 from .child_process import CannotStart, ChildProcess
+from .frames import Garbled
+from .keeper import descendants, proportional
 
 logger = logging.getLogger("pgjobs.worker")
 
@@ -33,6 +36,15 @@ SETTINGS_NEEDED = (
 )
 
 
+class Figures(NamedTuple):
+    """What a worker says of its children at the moment, and of those that died."""
+
+    busy: int
+    idle: int
+    memory: int  # bytes, with what they have started
+    deaths: Counter[str]  # of those that ran a job, by their causes
+
+
 class Pool:
     def __init__(self, host: Any):
         self.host = host  # the executor
@@ -41,6 +53,7 @@ class Pool:
         self.lock = threading.Lock()
         self.all: set[ChildProcess] = set()
         self.idle: list[ChildProcess] = []  # that which was used last comes last
+        self.deaths: Counter[str] = Counter()
         self.leaving: dict[ChildProcess, float] = {}  # and when they are killed
         self.thread: threading.Thread | None = None
         self.is_closed = False
@@ -121,6 +134,15 @@ class Pool:
             self.leaving.pop(child, None)
         child.close()
 
+    def figures(self) -> Figures:
+        """Return how many children there are, and what they take."""
+        with self.lock:
+            children, idle = list(self.all), len(self.idle)
+        keepers = [child.keeper.pid for child in children]
+        pids = [pid for keeper in keepers for pid in (keeper, *descendants(keeper))]
+        memory = sum(map(proportional, pids))
+        return Figures(len(children) - idle, idle, memory, self.deaths.copy())
+
     # On the thread of the pool
 
     def watch(self) -> None:
@@ -182,9 +204,12 @@ class Pool:
         """Whether a child that runs no job has ended."""
         if child.has_ended:
             return True
-        for _ in child.heard(until=-inf):
-            pass  # nothing is asked of it
-        child.wait(-inf)
+        try:
+            for _ in child.heard(until=-inf):
+                pass  # nothing is asked of it
+            child.wait(-inf)
+        except Garbled:
+            child.kill_now()
         return child.has_ended
 
     def kill_running(self) -> int:

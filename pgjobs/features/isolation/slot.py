@@ -26,7 +26,8 @@ from ...conf import settings
 from ...exceptions import Interruption, TaskCancelled, TaskTimeout
 from ...queue import recording
 from ...queue.claiming import ClaimedJob
-from ...queue.recording import Outcome
+from ...queue.observing import call_safely
+from ...queue.recording import Outcome, Unsuccessful
 from ...tasks.registry import registry
 from ...tasks.running_job import RunningJob
 from ...worker.memory import resident_bytes
@@ -70,6 +71,7 @@ class Slot(Surroundings):
         self.event_loop: EventLoop | None = None
         self.ended: SimpleQueue[Outcome] = SimpleQueue()  # of a coroutine
         self.next_report = 0.0  # monotonic time
+        self.has_run = False  # a job, since the exporters were flushed
         keep_private(frames.socket)
         session_watching.begin()
         connection_created.connect(end_with_client, dispatch_uid="pgjobs.isolation")
@@ -83,9 +85,11 @@ class Slot(Surroundings):
         self.say("ready", self.first_size)
         while (execution := self.next_execution()) is not None:
             self.say_now("taken")
+            self.has_run = True
             outcome = self.outcome_of(execution)
             self.current = None
             self.report(execution.running)
+            self.tell_of_failure(execution, outcome)
             flush()
             self.say("outcome", *packed_outcome(outcome), self.size())
         self.flush_exporters()
@@ -96,8 +100,12 @@ class Slot(Surroundings):
         while True:
             try:
                 is_open = any(connections.all(initialized_only=True))
-                return self.executions.get(timeout=IDLE_SECONDS if is_open else None)
+                is_busy = is_open or self.has_run
+                return self.executions.get(timeout=IDLE_SECONDS if is_busy else None)
             except Empty:
+                if self.has_run:  # it may be killed as it waits
+                    self.has_run = False
+                    self.flush_exporters()
                 for connection in connections.all(initialized_only=True):
                     connection.close_if_unusable_or_obsolete()
 
@@ -116,9 +124,19 @@ class Slot(Surroundings):
             size = resident_bytes()
         return size
 
+    def tell_of_failure(self, execution: Execution, outcome: Outcome) -> None:
+        """Let exporters report a job that has failed for good, with its exception."""
+        if not isinstance(outcome, Unsuccessful) or outcome.error is None:
+            return
+        job, is_cancelled = execution.job, execution.running.cancel_requested
+        is_last = outcome.verdict == "RETRY" and job.failures + 1 >= job.max_attempts
+        if (outcome.verdict == "FAIL" or is_last) and not is_cancelled:
+            for module in modules("in_child"):
+                call_safely(module.failed, job.id, outcome.error)
+
     def flush_exporters(self) -> None:
-        for module in modules("flushing"):
-            module.flush(FLUSH_SECONDS)
+        for module in modules("in_child"):
+            call_safely(module.flush, FLUSH_SECONDS)
 
     # What the worker says
 

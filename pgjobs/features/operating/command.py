@@ -239,6 +239,8 @@ class Command(QueueCommand):
         jobs = chosen(alias, options)
         if act.without_status and not (options["ids"] or options["by_status"]):
             jobs = jobs.with_status(act.without_status)
+        if limit := options["limit"]:
+            jobs = first_of(jobs, act, limit)
         if until := options.get("until"):
             self.print_without(jobs, until)
         if options["dry_run"]:
@@ -310,7 +312,19 @@ def words_of(options: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return {}, ""
 
 
+def first_of(jobs: JobQuerySet, act: Act, limit: int) -> JobQuerySet:
+    """Return the oldest of the jobs that the act changes: `limit` of them at most."""
+    oldest = jobs.filter(status__in=act.statuses).order_by("pk")
+    return jobs.filter(pk__in=[*oldest.values_list("pk", flat=True)[:limit]])
+
+
 def add_act(parser, act: Act) -> None:
+    parser.add_argument(
+        "--limit",
+        type=whole_number,
+        metavar="N",
+        help="only the oldest N of the jobs that this can change",
+    )
     parser.add_argument(
         "--dry-run", action="store_true", help="only say how many jobs there are"
     )

@@ -25,6 +25,7 @@ OPERATOR = (
     "pause_schedule",
     "redeliver_event",
     "mute_errorgroup",
+    "acknowledge_remark",
     "view_auditentry",
 )
 

@@ -21,6 +21,7 @@ from ...management.parameters import (
 )
 from ...management.tables import print_table
 from ...reports.durations import seconds_in_words
+from ...reports.remarks import Remark
 from ...reports.replica import replica_age
 from ...reports.status import (
     MOST_COUNTED,
@@ -128,9 +129,8 @@ class Command(QueueCommand):
             }
             behind = replica_age(alias)
         if options["json"]:
-            shown = asdict(state)
-            del shown["remarks"]  # they repeat the problems
-            shown |= states
+            shown = asdict(state) | states
+            shown["remarks"] = [described(each) for each in state.remarks]
             if behind is not None:
                 shown["replica_seconds"] = behind
             self.stdout.write(json.dumps(shown, indent=2))
@@ -139,14 +139,16 @@ class Command(QueueCommand):
                 self.stdout.write(f"Read from a replica, as it was {behind:.0f} s ago.")
             self.print_state(state, states)
         elif not state.problems:
-            self.stdout.write("No problems.")
+            self.stdout.write("\n".join(["No problems.", *others(state)]))
         if options["check"] and state.problems:
-            raise CommandError("\n".join(state.problems), returncode=1)
+            raise CommandError("\n".join(state.problems + others(state)), returncode=1)
 
     def print_state(self, state: Overview, states: dict[str, Any]) -> None:
         for problem in state.problems:
-            self.stdout.write(self.style.WARNING(problem))
-        if state.problems:
+            self.stdout.write(self.style.ERROR(problem))
+        for remark in others(state):
+            self.stdout.write(self.style.WARNING(remark))
+        if state.problems or state.remarks:
             self.stdout.write("")
         self.print_queues(state)
         self.print_workers(state)
@@ -189,6 +191,23 @@ class Command(QueueCommand):
         ]
         print_table(self.stdout, titles, rows, "No workers.")
         self.stdout.write("")
+
+
+def others(state: Overview) -> list[str]:
+    """Return what is to be said and is no problem, or none that counts."""
+    words = (
+        f"{'Acknowledged' if each.acknowledged else 'Remark'}: {each.text}"
+        + (f" ({each.acknowledged})" if each.acknowledged else "")
+        for each in state.remarks
+        if not each.is_problem
+    )
+    return list(words)
+
+
+def described(remark: Remark) -> dict[str, str]:
+    """Return a remark for programs."""
+    names = ("kind", "level", "subject", "text", "acknowledged")
+    return {name: getattr(remark, name) for name in names}
 
 
 def details(state: Overview) -> Iterator[str]:

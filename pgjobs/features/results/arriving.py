@@ -14,6 +14,8 @@ from ...queue.statements import execute_on
 from ...reports.secrets import Hiding
 from ...sql import statement
 from ...worker.slots.outcomes import unsuccessful
+from ..encryption.arriving import keep_values
+from ..encryption.sealing import MARK
 from .later import hint_of
 from .masks import masked_names
 from .placeholders import Outcome
@@ -37,7 +39,9 @@ class NotYet(Exception):
 def fill_in(execution: "Execution") -> Unsuccessful | None:
     """Store the values among the job's arguments; return an outcome if none fit."""
     job, task = execution.job, execution.task
-    assert job.results is not None and task is not None
+    assert task is not None
+    if job.results is None:  # another feature asked
+        return None
     found = load(job.results)
     masked = masked_names(found, execution.options.sensitive)
     hide_values_of(execution, found, masked)  # before an error quotes one
@@ -72,9 +76,11 @@ def store(
     execution: "Execution", values: dict[str, Any], masked: list[str]
 ) -> Unsuccessful | None:
     job = execution.job
+    kept, marks = keep_values(execution.running, values, execution.options)
+    masked = list(dict.fromkeys((*masked, *marks.get(MARK, {}).get("names", ()))))
     parameters = {
-        "values": dump_checked(values),
-        "marks": dump_checked({MASKED: masked} if masked else {}),
+        "values": dump_checked(kept),
+        "marks": dump_checked({**({MASKED: masked} if masked else {}), **marks}),
         "job_id": job.id,
         "lease_token": job.lease_token,
     }

@@ -16,6 +16,7 @@ from ...tasks.sensitive import hiding_arguments
 from ...worker.connections.connection import OwnConnection
 from ...worker.slots.outcomes import traceback_text
 from ...worker.upkeep.chore import NOTHING, RESCUE_PER_HEARTBEAT, Chore, Effects
+from ..encryption.keyring import NoKey
 from . import queue
 from .declare import bind
 
@@ -114,6 +115,11 @@ def fire(connection: OwnConnection, plans: Sequence[queue.Plan]) -> tuple[int, i
             return queue.fire(connection.execute, plans, bind)
     except psycopg.errors.LockNotAvailable:
         return fire_one_by_one(connection, plans) if len(plans) > 1 else (0, 0)
+    except NoKey as error:  # another worker may have the key, and fires it
+        if len(plans) > 1:
+            return fire_one_by_one(connection, plans)
+        logger.warning("Schedule id=%s is not fired here: %s", plans[0].id, error)
+        return 0, 0
     except Exception as error:
         if is_lost(error):
             raise

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .tables import Schedule
 
 LONGEST_NAME = 200
+ENCRYPTED = (
+    "is encrypted, and a schedule would store it in the clear: let the task look it "
+    "up, or enqueue another one"
+)
 
 
 class Declaration(NamedTuple):
@@ -87,6 +91,9 @@ def schedule(
             raise InvalidTask(
                 f"@schedule takes a task, got {task!r}: write it above @task."
             )
+        for name in recurrence.arguments:
+            if task.options.covers(name):
+                raise InvalidTask(f"arguments of a schedule: {name} {ENCRYPTED}.")
         task.declarations[Recurrence].append(recurrence)
         return task
 

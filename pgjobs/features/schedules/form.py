@@ -18,8 +18,14 @@ from ...exceptions import (
 )
 from ...reports.job_filters import InvalidFilter, age
 from ...tasks.registry import registry
-from ..definitions.argument_fields import ArgumentsMixin, MomentField
-from .declare import check_name
+from ...tasks.task import Task
+from ..definitions.argument_fields import (
+    ARGUMENT,
+    OTHERS,
+    ArgumentsMixin,
+    MomentField,
+)
+from .declare import ENCRYPTED, check_name
 from .options import Recurrence
 from .tables import Schedule
 from .timetable import checked_cron, checked_interval, checked_timezone
@@ -184,6 +190,16 @@ class ScheduleForm(ArgumentsMixin, forms.ModelForm):
         else:
             cleaned.update(cron=checked.cron, timezone=checked.timezone)
 
+    def encrypted_of(self, task: Task) -> Iterator[str]:
+        """Yield encrypted parameters for which a value was entered."""
+        for field in self.argument_names:
+            name = field.removeprefix(ARGUMENT)
+            if task.options.covers(name) and field in self.changed_data:
+                yield name
+        for name in self.cleaned_data.get(OTHERS) or ():
+            if task.options.covers(name):
+                yield name
+
     def check_arguments(self, cleaned) -> None:
         """Store the arguments as an enqueue would, checked by the type hints."""
         task = registry.find(cleaned.get("task", self.instance.task))
@@ -193,6 +209,8 @@ class ScheduleForm(ArgumentsMixin, forms.ModelForm):
             self.add_error(None, text % {"task": name})
             return
         given = self.given() if self.takes_arguments else ([], self.instance.kwargs)
+        if faults := dict.fromkeys(self.encrypted_of(task), ENCRYPTED):
+            return self.add_faults(faults)
         try:
             stored = task.signature.store(tuple(given[0]), given[1])
         except InvalidArguments as error:

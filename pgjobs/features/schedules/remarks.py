@@ -7,12 +7,18 @@ from django.db.models import F, Q, QuerySet
 from django.utils.translation import gettext, ngettext
 
 from ...base.moments import instant
-from ...reports.remarks import PATIENCE, Remark, Seen
+from ...conf import positive_seconds, whole_number
+from ...reports.durations import seconds_in_words
+from ...reports.reading import rows_of
+from ...reports.remarks import Alert, Remark, Seen
+from ...reports.texts import one_line
 from .queue import cannot_fire
 from .tables import Anchor, Schedule
 
-MOST_COUNTED = 10_000
+MOST_COUNTED = 1_000
+MOST_SENTENCES = 5  # of each kind; one more for those beyond
 MOST_NAMED = 100  # of each kind
+FAILING = {"latest": 2_000, "candidates": 500, "most": MOST_NAMED}
 MOST_PLANS = 500  # that are compared with their timetables, the latest first
 # No arguments: a role that watches may not read them.
 READ = (
@@ -22,29 +28,70 @@ READ = (
 AHEAD = timedelta(minutes=5)  # by which a clock may have been
 
 
-def remarks(seen: Seen) -> list[Remark]:
-    """Return what an operator should know about the schedules that should fire."""
-    now = seen.now
-    active = Schedule.objects.using(seen.database).active().only(*READ)
+def broken_schedules(seen: Seen, _) -> list[Remark]:
+    """Return the schedules that will not fire as their times say."""
+    active = active_in(seen.database)
     noticed = [
         broken(schedule, schedule.error)
         for schedule in active.exclude(error="")[:MOST_NAMED]
     ]
-    overdue = active.filter(next_run_at__lt=now - PATIENCE).order_by()
-    if number := overdue[:MOST_COUNTED].count():
+    return noticed + late_plans(active, seen.now) + without_plan(active, seen.now)
+
+
+def active_in(database: str) -> QuerySet[Schedule]:
+    return Schedule.objects.using(database).active().only(*READ)
+
+
+def late_schedules(seen: Seen, patience: float) -> list[Remark]:
+    """Return the schedules that should have fired; the latest ones by name."""
+    before = seen.now - timedelta(seconds=patience)
+    overdue = active_in(seen.database).filter(next_run_at__lt=before)
+    latest = overdue.order_by("next_run_at")[: MOST_COUNTED + 1]
+    rows = list(latest.values_list("pk", "name", "next_run_at"))
+    noticed = [late_remark(seen.now, *row) for row in rows[:MOST_SENTENCES]]
+    if (more := len(rows) - MOST_SENTENCES) > 0:
         text = ngettext(
-            "%d schedule is overdue: does a worker run?",
-            "%d schedules are overdue: does a worker run?",
-            number,
+            "%d more schedule is late.", "%d more schedules are late.", more
         )
-        noticed.append(Remark(text % number, "worker"))
-    return noticed + late_plans(active, now) + without_plan(active, now)
+        noticed.append(Remark(text % more, "schedule"))
+    return noticed
+
+
+def late_remark(now: datetime, pk: int, name: str, planned_at: datetime) -> Remark:
+    text = gettext("Schedule %(name)s is %(time)s late: does a worker run?")
+    age = (now - instant(planned_at)).total_seconds()
+    values = {"name": one_line(name), "time": seconds_in_words(age)}
+    return Remark(text % values, "schedule", pk, subject=name)
+
+
+def failing_schedules(seen: Seen, runs: int) -> list[Remark]:
+    """Return the schedules whose last runs have all failed."""
+    limits = FAILING | {"runs": runs}
+    rows = rows_of(seen.database, "failing_schedules", limits)
+    text = ngettext(
+        "The last run of schedule %(name)s has failed.",
+        "The last %(number)d runs of schedule %(name)s have failed.",
+        runs,
+    )
+    noticed = [
+        Remark(
+            text % {"number": runs, "name": one_line(name)},
+            "schedule",
+            pk,
+            subject=name,
+        )
+        for pk, name in rows[:MOST_SENTENCES]
+    ]
+    if (more := len(rows) - MOST_SENTENCES) > 0:
+        text = ngettext("%d more schedule fails.", "%d more schedules fail.", more)
+        noticed.append(Remark(text % more, "schedule"))
+    return noticed
 
 
 def broken(schedule: Schedule, error: str) -> Remark:
     text = gettext("Schedule %(name)s does not fire: %(error)s")
     values = {"name": schedule.name, "error": error}
-    return Remark(text % values, "schedule", schedule.pk)
+    return Remark(text % values, "schedule", schedule.pk, subject=schedule.name)
 
 
 def late_plans(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
@@ -92,7 +139,7 @@ def late(schedule: Schedule, now: datetime) -> Remark | None:
         "pause and resume it."
     )
     values = {"name": schedule.name, "time": f"{planned_at:%Y-%m-%d %H:%M} UTC"}
-    return Remark(text % values, "schedule", schedule.pk)
+    return Remark(text % values, "schedule", schedule.pk, subject=schedule.name)
 
 
 def without_plan(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
@@ -112,4 +159,29 @@ def unplanned(schedule: Schedule, now: datetime) -> Remark | None:
     if schedule.timetable.after(now) is None:
         return None
     text = gettext("Schedule %(name)s has no next run: pause and resume it.")
-    return Remark(text % {"name": schedule.name}, "schedule", schedule.pk)
+    name = schedule.name
+    return Remark(text % {"name": name}, "schedule", schedule.pk, subject=name)
+
+
+ALERTS = (
+    Alert(
+        "schedule_fails",
+        "So many runs of a schedule have failed, one after the other.",
+        failing_schedules,
+        value=3,
+        read=whole_number,
+    ),
+    Alert(
+        "schedule_late",
+        "A schedule has not fired for this time after its next run.",
+        late_schedules,
+        value=300.0,
+        read=positive_seconds,
+    ),
+    Alert(
+        "schedule_broken",
+        "A schedule cannot fire, has no next run, or one that is later than its times "
+        "say.",
+        broken_schedules,
+    ),
+)

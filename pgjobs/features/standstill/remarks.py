@@ -7,27 +7,32 @@ still is looked at again after a moment.
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from time import sleep
+from typing import Any
 
 from django.utils.translation import gettext, ngettext
 
 from ...base.moments import instant
+from ...conf import positive_seconds
 from ...models.worker import Worker
 from ...reports.durations import seconds_in_words
 from ...reports.obstacles import described, obstacles
 from ...reports.reading import Report, rows_of, rows_with_keys
-from ...reports.remarks import PATIENCE, Remark, Seen
+from ...reports.remarks import PATIENCE, Alert, Remark, Seen
+from ..desk.limits import share
 from .held_locks import held_lock_problems
 
 LONGEST_STANDSTILL = timedelta(minutes=15)
 SECOND_LOOK = 0.5  # seconds
 MOST_QUEUES = 10_000  # that are looked at
 MOST_JOBS = 100  # of each queue
-MOST_LINES = 10_000  # of each kind that are looked at
-MOST_IN_LINE = 20  # queues of one line that are looked at
+MOST_NEAR = 3_000  # jobs that wait in lines
+MOST_LINES = 500  # that are looked at beyond these
+MOST_IN_LINE = 1_000  # jobs of one line, behind one in a queue that nobody serves
+MOST_ASIDE = 100  # such lines
 MOST_OLD = 1_000  # lines with an old first job, the oldest first
 MOST_STILL = 100
 MOST_NAMED = 5  # lines that get a sentence of their own
-MOST_NOTIFICATIONS = 0.1  # of the space that the server has for them
+MOST_NOTIFICATIONS = 0.5  # of the space that the server has for them
 
 UNADMITTED = {
     "patience": PATIENCE,
@@ -36,7 +41,9 @@ UNADMITTED = {
 }
 STILL_LINES = {
     "patience": LONGEST_STANDSTILL,
+    "most_jobs": MOST_NEAR,
     "most_lines": MOST_LINES,
+    "most_aside": MOST_ASIDE,
     "most_queues": MOST_IN_LINE,
     "most_old": MOST_OLD,
     "most": MOST_STILL,
@@ -50,33 +57,31 @@ ROLE_VIEWS = (
 )
 
 
-def remarks(seen: Seen) -> list[Remark]:
-    return [
-        *held_lock_problems(seen.database),
-        *standstill_problems(seen.database, seen.alive, seen.now),
-    ]
-
-
-def standstill_problems(
-    database: str, alive: list[Worker], now: datetime, pause: Callable = sleep
+def unadmitted_jobs(
+    seen: Seen, patience: float, pause: Callable = sleep
 ) -> list[Remark]:
-    """Return what stands still. `alive`: the living workers."""
-    unadmitted = rows_with_keys(database, "unadmitted", UNADMITTED)
-    lines = rows_with_keys(database, "still_lines", STILL_LINES)
-    if unadmitted or lines:
-        pause(SECOND_LOOK)
-        again = rows_with_keys(database, "unadmitted", UNADMITTED)
-        unadmitted = both(again, unadmitted)
-        lines = both(rows_with_keys(database, "still_lines", STILL_LINES), lines)
-    found = [described_unadmitted(unadmitted, now)] if unadmitted else []
-    found += described_lines(database, lines, alive, now) if lines else []
-    return found + notification_problems(database)
+    limits = UNADMITTED | {"patience": timedelta(seconds=patience)}
+    rows = seen_twice(seen.database, "unadmitted", limits, pause)
+    return [described_unadmitted(rows, seen.now)] if rows else []
 
 
-def both(rows: list[tuple], before: list[tuple]) -> list[tuple]:
-    """Return the rows whose first job was the first one before, too."""
+def still_lines(seen: Seen, patience: float, pause: Callable = sleep) -> list[Remark]:
+    limits = STILL_LINES | {"patience": timedelta(seconds=patience)}
+    rows = seen_twice(seen.database, "still_lines", limits, pause)
+    return described_lines(seen.database, rows, seen.alive, seen.now)
+
+
+def seen_twice(
+    database: str, name: str, limits: dict[str, Any], pause: Callable
+) -> list[tuple]:
+    """Return the rows of a report whose first job is the same after a moment."""
+    before = rows_with_keys(database, name, limits)
+    if not before:
+        return []
+    pause(SECOND_LOOK)
     firsts = {row[0] for row in before}
-    return [row for row in rows if row[0] in firsts]
+    again = rows_with_keys(database, name, limits)
+    return [row for row in again if row[0] in firsts]
 
 
 def described_unadmitted(rows: list[tuple], now: datetime) -> Remark:
@@ -112,6 +117,7 @@ def described_lines(
             },
             "job",
             id,
+            subject=str(id),
         )
         for id, since in named
         if id in in_the_way  # it may have begun meanwhile
@@ -128,13 +134,13 @@ def waited(since: datetime, now: datetime) -> str:
     return seconds_in_words((now - instant(since)).total_seconds())
 
 
-def notification_problems(database: str) -> list[Remark]:
+def notification_problems(seen: Seen, most: float) -> list[Remark]:
     """Say so if notifications that a session does not fetch fill their queue.
 
     Once it is full, each COMMIT that notifies fails, in all databases of the server.
     """
-    ((share,),) = rows_of(database, "notification_queue", {})
-    if share <= MOST_NOTIFICATIONS:
+    ((part,),) = rows_of(seen.database, "notification_queue", {})
+    if part <= most:
         return []
     text = gettext(
         "The server's queue of notifications is %(percent)d %% full: a session that "
@@ -142,4 +148,41 @@ def notification_problems(database: str) -> list[Remark]:
         "it is full, no job can be enqueued. The page on monitoring says how to find "
         "it."
     )
-    return [Remark(text % {"percent": share * 100})]
+    return [Remark(text % {"percent": part * 100})]
+
+
+def held_locks(seen: Seen, _) -> list[Remark]:
+    return held_lock_problems(seen.database)
+
+
+ALERTS = (
+    Alert(
+        "lock_held",
+        "A session has held a lock that pgjobs holds only for moments.",
+        held_locks,
+    ),
+    Alert(
+        "jobs_unadmitted",
+        "Jobs have not been admitted for this time, although a worker serves their "
+        "queue.",
+        unadmitted_jobs,
+        value=PATIENCE.total_seconds(),
+        read=positive_seconds,
+    ),
+    Alert(
+        "line_stuck",
+        "The first job of a lock, limit or rate has waited for this time. What is in "
+        "its way neither runs nor is about to, and neither sleeps nor waits for an "
+        "answer, an event or other jobs.",
+        still_lines,
+        value=LONGEST_STANDSTILL.total_seconds(),
+        read=positive_seconds,
+    ),
+    Alert(
+        "notifications_full",
+        "The server's queue of notifications is full to this share.",
+        notification_problems,
+        value=MOST_NOTIFICATIONS,
+        read=share,
+    ),
+)

@@ -1,64 +1,84 @@
 -- Lines that stand still: the first job that a worker would take has waited long, and
 -- no job of the same key runs or will run next. What a living worker has, and what is
--- READY in a queue that is served, is on its way. The lines are found by hopping along
--- the index. Their first job, and since when it waits. This calls no function of ours, so
--- that any role that may read the tables may ask.
-WITH RECURSIVE hop (kind, line, number) AS (
-    SELECT kind, (
-        SELECT line FROM pgjobs_job WHERE line > kind || ' ' AND line < kind || '!'
-        ORDER BY line LIMIT 1
-    ), 1
-    FROM unnest(ARRAY['lock', 'mutex', 'limit', 'rate']) AS kind
-    UNION ALL
-    SELECT kind, (
-        SELECT line FROM pgjobs_job WHERE line > hop.line AND line < kind || '!'
-        ORDER BY line LIMIT 1
-    ), number + 1
-    FROM hop WHERE line IS NOT NULL AND number < %(most_lines)s
+-- READY in a queue that is served, is on its way; what sleeps or waits for an answer, an
+-- event or other jobs is meant to be in the way. Many short lines are read as they stand
+-- in the index; beyond them the lines are found by hopping. Their first job, and since
+-- when it waits. This calls no function of ours, so that any role that may read the
+-- tables may ask.
+WITH RECURSIVE near AS MATERIALIZED (
+    SELECT line, id, queue_name, priority, turn,
+        greatest(enqueued_at, run_after) AS since
+    FROM pgjobs_job
+    -- The second condition is the index's own.
+    WHERE line < 'unserved' AND line LIKE '%% %%'
+    ORDER BY line, priority DESC, turn
+    LIMIT %(most_jobs)s
 ),
--- The first job of each queue in the line, of some queues.
-first AS MATERIALIZED (
-    SELECT hop.line, job.*
+hop (line, id, queue_name, since, number) AS (
+    SELECT max(line), NULL::bigint, NULL::varchar, NULL::timestamptz, 1 FROM near
+    HAVING count(*) = %(most_jobs)s
+    UNION ALL
+    SELECT next.*, number + 1
     FROM hop CROSS JOIN LATERAL (
-        WITH RECURSIVE place (queue_name, number) AS (
-            (
-                SELECT queue_name, 1 FROM pgjobs_job
-                WHERE line = hop.line ORDER BY line, queue_name LIMIT 1
-            )
-            UNION ALL
-            SELECT (
-                SELECT queue_name FROM pgjobs_job
-                WHERE line = hop.line AND queue_name > place.queue_name
-                ORDER BY line, queue_name LIMIT 1
-            ), number + 1
-            FROM place WHERE queue_name IS NOT NULL AND number < %(most_queues)s
+        SELECT line, id, queue_name, greatest(enqueued_at, run_after)
+        FROM pgjobs_job
+        WHERE line > hop.line AND line < 'unserved' AND line LIKE '%% %%'
+        ORDER BY line, priority DESC, turn LIMIT 1
+    ) AS next
+    WHERE number < %(most_lines)s
+),
+first AS MATERIALIZED (
+    SELECT line, id, queue_name, since FROM (
+        (
+            SELECT DISTINCT ON (line) line, id, queue_name, since FROM near
+            ORDER BY line, priority DESC, turn
         )
-        SELECT head.*
-        FROM place CROSS JOIN LATERAL (
-            SELECT id, queue_name, priority, turn, waiting_for, keys,
-                greatest(enqueued_at, run_after) AS since
-            FROM pgjobs_job
-            WHERE line = hop.line AND queue_name = place.queue_name
-            ORDER BY line, queue_name, priority DESC, turn LIMIT 1
-        ) AS head
-    ) AS job
-    WHERE hop.line IS NOT NULL
+        UNION ALL
+        SELECT line, id, queue_name, since FROM hop WHERE id IS NOT NULL
+    ) AS found
+    WHERE since < clock_timestamp() - %(patience)s::interval
+    ORDER BY since
+    LIMIT %(most_old)s
 ),
 served AS MATERIALIZED (
     SELECT queue_name FROM (SELECT DISTINCT queue_name FROM first OFFSET 0) AS queue
     WHERE
     \ir ../../sql/reports/queue/served.sql
 ),
-head AS MATERIALIZED (
-    SELECT DISTINCT ON (line) id, waiting_for, keys, since
-    FROM first JOIN served USING (queue_name)
-    ORDER BY line, priority DESC, turn
+-- Of a line whose first job is in a queue that nobody serves, the first that is in another
+-- one.
+behind AS MATERIALIZED (
+    SELECT job.*
+    FROM (
+        SELECT line FROM first
+        WHERE queue_name NOT IN (SELECT queue_name FROM served)
+        ORDER BY since LIMIT %(most_aside)s
+    ) AS aside
+    CROSS JOIN LATERAL (
+        SELECT line, id, queue_name, since FROM (
+            SELECT line, id, queue_name, priority, turn,
+                greatest(enqueued_at, run_after) AS since
+            FROM pgjobs_job AS other
+            WHERE other.line = aside.line AND other.line LIKE '%% %%'
+            ORDER BY other.line, priority DESC, turn LIMIT %(most_queues)s
+        ) AS near
+        WHERE
+        \ir ../../sql/reports/queue/served.sql
+        ORDER BY priority DESC, turn LIMIT 1
+    ) AS job
 ),
 old AS MATERIALIZED (
-    SELECT * FROM head
-    WHERE since < clock_timestamp() - %(patience)s::interval
-    ORDER BY since
-    LIMIT %(most_old)s
+    SELECT head.id, waiting_for, keys, since
+    FROM (
+        SELECT id, since FROM first JOIN served USING (queue_name)
+        UNION ALL
+        SELECT id, since FROM behind
+        WHERE since < clock_timestamp() - %(patience)s::interval
+    ) AS head
+    CROSS JOIN LATERAL (
+        SELECT waiting_for, keys FROM pgjobs_job
+        WHERE id = head.id AND status = 'WAITING' OFFSET 0
+    ) AS job
 ),
 -- The jobs that have the keys of these lines, or are about to have them.
 holder AS MATERIALIZED (
@@ -105,6 +125,25 @@ AND NOT EXISTS (
             secs => least(1e9, (old.keys ->> 'rate_interval')::double precision
                 * (old.keys ->> 'rate_burst')::integer)
         )
+)
+AND NOT EXISTS (
+    SELECT FROM (
+        SELECT id, life, status, waiting_for, run_after FROM pgjobs_job
+        WHERE old.waiting_for = 'lock' AND keys IS NOT NULL
+            AND keys ->> 'lock' BETWEEN old.keys ->> 'lock' AND old.keys ->> 'lock'
+            AND (keys ->> 'is_ordered') IS DISTINCT FROM 'false'
+            AND status IN ('WAITING', 'SCHEDULED')
+        ORDER BY keys ->> 'lock', id LIMIT 1
+    ) AS before
+    WHERE before.id < old.id AND (
+        before.waiting_for IN ('answer', 'event', 'jobs')
+        -- As in pgjobs_is_asleep.
+        OR before.status = 'SCHEDULED' AND EXISTS (
+            SELECT FROM pgjobs_step
+            WHERE job_id = before.id AND life = before.life
+                AND finished_at = before.run_after
+        )
+    )
 )
 ORDER BY since, id
 LIMIT %(most)s

@@ -19,6 +19,7 @@ from ...queue.meta import handed_on, inherited
 from ...queue.statements import execute_on
 from ...sql import statement
 from ...tasks import tables
+from ..encryption.sealing import step
 
 if TYPE_CHECKING:
     from ...tasks.running_job import RunningJob
@@ -68,7 +69,7 @@ class Steps:
     def do(self, name: str, function: Callable, args, kwargs) -> None:
         self.refuse_transaction(name)
         with inside_of(self.job, name):
-            text = storable_result(name, function(*args, **kwargs))
+            text = self.stored(name, function(*args, **kwargs))
         self.remember(name, text, self.mark(name, text))
 
     def do_in_transaction(self, name: str, function: Callable, args, kwargs) -> None:
@@ -77,7 +78,7 @@ class Steps:
         try:
             with transaction.atomic(database):
                 with writing_only_to(database), inside_of(self.job, name):
-                    text = storable_result(name, function(*args, **kwargs))
+                    text = self.stored(name, function(*args, **kwargs))
                 is_first = self.mark(name, text)
                 if not is_first:
                     raise DoneElsewhere
@@ -100,7 +101,7 @@ class Steps:
             if not await sync_to_async(self.is_done)(name):
                 await sync_to_async(self.refuse_transaction)(name)
                 with inside_of(self.job, name):
-                    text = storable_result(name, await function(*args, **kwargs))
+                    text = self.stored(name, await function(*args, **kwargs))
                 is_first = await sync_to_async(self.mark)(name, text)
                 await sync_to_async(self.remember)(name, text, is_first)
             return await sync_to_async(self.result)(name)
@@ -111,6 +112,7 @@ class Steps:
         if self.job.suspended is not None:
             raise self.job.suspended
         check_name(name)
+        self.job.refuse_shown("The name of a step", name)
         if not isinstance(atomic, bool):
             raise InvalidStep(
                 f"atomic of step {name!r} must be True or False, got {atomic!r}."
@@ -173,7 +175,12 @@ class Steps:
     def result(self, name: str) -> Any:
         """Return the step's result, read from its JSON as in every attempt."""
         text = self.load()[name]
-        return None if text is None else json.loads(text)
+        value = None if text is None else json.loads(text)
+        return self.job.opened(step(name), value)
+
+    def stored(self, name: str, value: Any) -> str | None:
+        """Return what is stored of a step's result; raise InvalidStep."""
+        return self.job.sealed(step(name), storable_result(name, value))
 
     def mark(self, name: str, text: str | None) -> bool:
         """Store that the step is done; return whether no other worker had done it."""

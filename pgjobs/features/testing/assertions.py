@@ -24,6 +24,7 @@ from ...models.job_choices import QUEUED, Status
 from ...tasks.option_checks import has_no_zone
 from ...tasks.registry import registry
 from ...tasks.task import Task
+from ..encryption.stored import with_plain_arguments
 from .clock import clock_ahead
 from .execution import waiting_hooks
 
@@ -51,8 +52,9 @@ class Expected:
         """Yield, in words, what is not as expected, its status apart."""
         if self.task is not None and job.task not in self.task.names:
             yield f"task is {job.task}"
+        opened = with_plain_arguments(job) if self.arguments else job
         for name, value in self.arguments.items():
-            found = argument_of(job, name, self.task)
+            found = argument_of(opened, name, self.task)
             if found != value:
                 yield f"{name} is {shortened(found)}"
         if self.queue_name not in (None, job.queue_name):

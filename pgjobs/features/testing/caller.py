@@ -67,7 +67,7 @@ class CallerWorker(Surroundings):
     def __exit__(self, kind, error, frames) -> None:
         with connections[self.database].cursor() as cursor:
             try:
-                cursor.execute(statement("leave"), {"id": self.id})
+                cursor.execute(statement("leave"), {"id": self.id, "how": "caller"})
             except DatabaseError:
                 if error is None:  # or that one broke the transaction
                     raise

@@ -59,8 +59,8 @@ def children(isolated: bool, database: str) -> Iterator[Children | None]:
         return
     if connections[database].in_atomic_block:
         raise RuntimeError(
-            "run_jobs(isolated=True) was called in a transaction, of which the "
-            "processes of isolated tasks see nothing. Use TransactionTestCase, or "
+            "run_jobs(isolated=True) was called in a transaction, of which processes "
+            "of isolated tasks see nothing. Use TransactionTestCase, or "
             "@pytest.mark.django_db(transaction=True)."
         )
     host = Children(database)

@@ -29,6 +29,8 @@ from ...worker.slots.surroundings import Surroundings
 from ..chunks.execution import CallerCalling, MemberExecution
 from ..chunks.gathering import SharedCall
 from ..durable.waits import CONTINUE_AS
+from ..encryption.arriving import claimed_mark
+from ..encryption.sealing import RESULT, plain_kwargs
 from ..events.tables import Event
 from ..steps.running_job import Steps
 from .execution import CallerExecution, CommitHooks, refuse_event_loop
@@ -222,6 +224,7 @@ def claimed(new_job: NewJob, attempt: int) -> ClaimedJob:
         is_keyed=False,
         has_dependencies=True,
         turn=0,
+        results=claimed_mark(new_job.keys),
     )
 
 
@@ -235,20 +238,21 @@ def performed(
     continued_with = None
     if isinstance(outcome, Success):
         if outcome.return_value is not None:
-            value = json.loads(outcome.return_value)
+            value = execution.running.opened(RESULT, json.loads(outcome.return_value))
     else:
         end, reason = ENDS[outcome.verdict], outcome.reason
         if outcome.statement == CONTINUE_AS and outcome.stores is not None:
-            end, continued_with = "CONTINUED", json.loads(outcome.stores["kwargs"])
+            end, continued_with = "CONTINUED", plain_kwargs(outcome.stores)
         elif outcome.stores is not None and "ways" not in outcome.stores:
             end, delay = "SLEEPING", outcome.stores.get("seconds")
         if end == "RETRIED" and execution.job.attempt == execution.job.max_attempts:
             end = "FAILED"
         if end in ("RETRIED", "SNOOZED"):
             delay = outcome.delay
-    is_alone = isinstance(execution, PerformedExecution)
-    done = execution.running.steps.load() if is_alone else {}
-    steps = {name: text and json.loads(text) for name, text in done.items()}
+    steps = {}
+    if isinstance(execution, PerformedExecution):
+        own = execution.running.steps
+        steps = {name: own.result(name) for name in own.load()}
     return Performed(
         end, value, reason, delay, host.progress, host.log, steps, jobs, continued_with
     )

@@ -4,14 +4,16 @@ from django.db.models import Count
 from django.utils.translation import ngettext
 
 from ...models.job import Job
-from ...reports.remarks import Remark, Seen
+from ...reports.remarks import Alert, Remark, Seen
 from ...reports.units import most_units
 
 MOST_COUNTED = 10_000  # heavy jobs that are read
 
 
-def remarks(seen: Seen) -> list[Remark]:
+def too_heavy(seen: Seen, _) -> list[Remark]:
     """Say which ready jobs take more units than any worker has that serves them."""
+    if all(worker.units is None for worker in seen.alive):
+        return []
     ready = Job.objects.using(seen.database).ready()
     heavy = ready.filter(process_units__isnull=False).some(MOST_COUNTED)
     rows = heavy.values("queue_name", "process_units").annotate(number=Count("pk"))
@@ -32,5 +34,15 @@ def remarks(seen: Seen) -> list[Remark]:
                 "units": row["process_units"],
                 "most": most,
             }
-            noticed.append(Remark(text % values, "worker"))
+            queue = row["queue_name"]
+            noticed.append(Remark(text % values, "worker", subject=queue))
     return noticed
+
+
+ALERTS = (
+    Alert(
+        "jobs_too_heavy",
+        "Jobs take more process units than any worker of their queue has.",
+        too_heavy,
+    ),
+)

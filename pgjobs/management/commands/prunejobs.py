@@ -1,3 +1,3 @@
-from ..prunejobs import Command
+from ...features.operating.pruning import Command
 
 __all__ = ["Command"]

@@ -9,7 +9,10 @@ WITH unfinished AS MATERIALIZED (
 UPDATE pgjobs_job AS job
 SET status = 'SUCCESSFUL',
     finished_at = clock_timestamp(),
-    return_value = %(return_value)s::jsonb,
+    -- Of an encrypted job its own.
+    return_value = coalesce(
+        %(own_values)s::jsonb -> job.id::text, %(return_value)s::jsonb
+    ),
     reason = '',
     lease_token = CASE
         WHEN status = 'RUNNING' THEN nextval('pgjobs_lease_token') ELSE lease_token

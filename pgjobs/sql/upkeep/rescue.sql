@@ -135,8 +135,11 @@ rescued AS (
                 THEN currval('pgjobs_lease_token')
             ELSE pgjobs_token_beyond(job.lease_token)
         END,
-        (status, crashes, finished_at, chunk, reason) = (
+        (status, run_after, crashes, finished_at, chunk, reason) = (
             SELECT lost.next_status,
+                -- It waits from now on.
+                CASE WHEN lost.next_status = 'READY' THEN clock_timestamp()
+                    ELSE job.run_after END,
                 -- SQL may have stored more crashes than attempts, or the largest number.
                 least(job.crashes + counted, job.attempts, 32767),
                 CASE WHEN lost.next_status <> 'READY' THEN clock_timestamp() END,

@@ -74,9 +74,10 @@ listed AS MATERIALIZED (
             FROM host CROSS JOIN class JOIN queue USING (queue_name)
             CROSS JOIN LATERAL (
                 SELECT id, priority, turn,
-                    crashes + 1 >= max_crashes
-                    OR chunk IS NOT NULL AND chunk ? 'alone'
-                    AND chunk ->> 'alone' = life || ':' || attempts AS is_last_chance,
+                    crashes + 1 >= max_crashes AND (keys ? 'isolated') IS NOT TRUE
+                        OR chunk IS NOT NULL AND chunk ? 'alone'
+                        AND chunk ->> 'alone' = life || ':' || attempts
+                        AS is_last_chance,
                     (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE
                         AS is_expired
                 FROM pgjobs_job

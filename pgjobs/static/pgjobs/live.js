@@ -1,7 +1,7 @@
 /* Refreshes the part of a page that is marked with data-pgjobs-live, every so many
-   seconds. It stops while the tab is hidden, while something in that part has the focus
-   or was unfolded, while a box of a list is ticked, and where the user switches it off.
-   Without it the page is whole. */
+   seconds. It stops while the tab is hidden, while something in that part has the focus,
+   was unfolded or is marked, while a box of a list is ticked, and where the user switches
+   it off. A log gets its new lines and keeps its place. Without it the page is whole. */
 
 "use strict";
 
@@ -15,9 +15,45 @@
     const isList = part !== null && part.hasAttribute("data-pgjobs-reload");
     const isTyping = () => document.activeElement.matches("input[type=text], select");
     const isTicked = () => document.querySelector("#result_list input:checked");
+    // What grows at its end, such as a log, stays in its place while the rest is replaced.
+    const kept = (root) => root.querySelector(":scope > [data-pgjobs-keep]");
+    const isElsewhere = (node) => part.contains(node) && !kept(part)?.contains(node);
+    const isMarked = () => {
+        const marked = document.getSelection();
+        return !marked.isCollapsed && isElsewhere(marked.anchorNode);
+    };
     const isInUse = () => isList
         ? isTyping() || isTicked()
-        : part.contains(document.activeElement) || part.querySelector(UNFOLDED);
+        : isElsewhere(document.activeElement) || isMarked() || part.querySelector(UNFOLDED);
+
+    const addLines = (own, fresh) => {
+        const text = own.querySelector("pre").firstChild;
+        const data = fresh.querySelector("pre").textContent;
+        const box = own.querySelector("[tabindex]");
+        const fromTop = box.scrollHeight + box.scrollTop; // its scrollTop counts from the end
+        const isAtEnd = box.scrollTop > -4;
+        if (data.startsWith(text.data)) {
+            text.appendData(data.slice(text.data.length));
+        } else if (document.getSelection().isCollapsed) { // its oldest lines are gone
+            text.data = data;
+        }
+        box.scrollTop = isAtEnd ? 0 : fromTop - box.scrollHeight;
+    };
+
+    const exchange = (fresh) => {
+        const own = kept(part);
+        const other = kept(fresh);
+        if (!own || !other) {
+            part.replaceChildren(...document.importNode(fresh, true).childNodes);
+            return;
+        }
+        addLines(own, other);
+        [...part.childNodes].forEach((node) => node !== own && node.remove());
+        const nodes = [...document.importNode(fresh, true).childNodes];
+        const place = nodes.findIndex((node) => node.matches?.("[data-pgjobs-keep]"));
+        own.before(...nodes.slice(0, place));
+        own.after(...nodes.slice(place + 1));
+    };
 
     const replace = async () => {
         if (isList) {
@@ -34,7 +70,7 @@
             location.reload(); // the job has ended: its page changes no more
         } else if (!isInUse()) {
             document.title = page.title;
-            part.replaceChildren(...document.importNode(fresh, true).childNodes);
+            exchange(fresh);
         }
         return true;
     };

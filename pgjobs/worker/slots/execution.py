@@ -162,7 +162,7 @@ class Execution:
                 self.job, "UNKNOWN", reason, delay=UNKNOWN_TASK_DELAY
             )
             return unknown._replace(has_begun=False)
-        if self.job.results is not None and (unfit := self.fill_in()):
+        if self.asks_features and (unfit := self.fill_in()):
             return unfit
         try:
             stored = Stored(self.job.args, self.job.kwargs)
@@ -175,12 +175,11 @@ class Execution:
         return None
 
     @property
-    def asks_before(self) -> bool:
-        """Whether `prepare` asks the database, which needs a thread."""
-        return self.job.results is not None
+    def asks_features(self) -> bool:
+        return self.job.results is not None or self.options.prepares
 
     def fill_in(self) -> Unsuccessful | None:
-        """Complete the arguments by what jobs before have returned."""
+        """Complete the arguments by what jobs before have returned, and open them."""
         outcomes = (module.fill_in(self) for module in modules("arriving"))
         return next(filter(None, outcomes), None)
 
@@ -210,7 +209,7 @@ class Execution:
             raise suspended
         if "steps" in vars(self.running):  # asked here, to spare most jobs a call
             self.running.ends()
-        return json_result(value, self.task)
+        return self.options.kept(self.running, json_result(value, self.task))
 
     def ended_by(self, error: BaseException) -> Unsuccessful:
         if (suspended := self.running.suspended) and not isinstance(error, FIRST):
@@ -333,7 +332,7 @@ class CoroutineExecution(Execution):
             async with ThreadSensitiveContext() as context:
                 # Without it asgiref would start a thread for each job.
                 SyncToAsync.context_to_thread_executor[context] = self.borrowed
-                if self.asks_before:
+                if self.asks_features:  # on a thread: they ask the database
                     unable = await sync_to_async(self.prepare)()
                 else:
                     unable = self.prepare()

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from pgjobs.models import Job, Prerequisite
-from tests.management.test_prunejobs import said
+from tests.features.operating.test_prunejobs import said
 from tests.operators import make_job
 
 pytestmark = pytest.mark.django_db

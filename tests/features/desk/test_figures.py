@@ -3,15 +3,18 @@
 import html
 import json
 import re
+from collections import Counter
 from datetime import timedelta
 from io import StringIO
 from itertools import pairwise
+from random import Random
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
+from pgjobs.features.desk.counting import bucket_of
 from pgjobs.features.desk.figures import PERIODS, Sums, figures, quantile, versions
 from pgjobs.models import Figure, TaskDefinition
 from pgjobs.sql import statement
@@ -40,8 +43,6 @@ def make_figure(age: timedelta = timedelta(0), span: int = 1, **columns) -> Figu
     values = {
         "queue_name": "default",
         "task": "tests.noop",
-        "run_times": histogram(),
-        "wait_times": histogram(),
     }
     return Figure.objects.create(start=start, span=span, **values | columns)
 
@@ -50,6 +51,9 @@ def make_figure(age: timedelta = timedelta(0), span: int = 1, **columns) -> Figu
     "columns",
     [
         {"run_times": [1], "wait_times": []},
+        {"run_buckets": [5, 7], "wait_buckets": [[-9, 3], [10**6, 2], [4, -5]]},
+        {"run_buckets": [[4], [5]], "wait_buckets": [[None, 3], [4, None]]},
+        {"run_buckets": [[4, 2**31 - 1], [4, 2**31 - 1]], "wait_buckets": [[[4, 3]]]},
         {"run_times": [None] * BUCKETS, "wait_times": [5] * 100},
         {"seconds": float("nan")},
         {"seconds": float("inf"), "successful": 1},
@@ -104,12 +108,40 @@ def test_every_span_of_a_period_is_there(name, number):
     assert {b - a for a, b in pairwise(starts)} == {period.step}
 
 
-def test_quantile_lies_in_its_bucket():
-    assert quantile(histogram(), 0.5) is None
-    assert quantile(histogram(b0=10), 0.5) == 0.0005
-    assert quantile(histogram(b1=90, b11=10), 0.5) < 0.002
-    assert 1.024 < quantile(histogram(b1=90, b11=10), 0.95) < 2.048
+def test_quantile_of_old_rows_lies_in_their_buckets():
+    assert Sums().run_time(0.5) is None
+    assert Sums(run_times=histogram(b0=10)).run_time(0.5) < 0.001
+    old = Sums(run_times=histogram(b1=90, b11=10))
+    assert old.run_time(0.5) < 0.002
+    assert 1.024 < old.run_time(0.95) < 2.048
     assert Sums(failed=1, successful=3).failure_rate == 0.25
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["equal", "long", "short", "two humps"])
+def test_quantile_is_within_ten_percent_of_the_truth(kind, seed):
+    dice = Random(seed)
+    one = dice.uniform(1e-3, 1e3)
+    draw = {
+        "equal": lambda: one,
+        "long": lambda: dice.lognormvariate(0, 2),
+        "short": lambda: dice.uniform(2e-5, 1e-3),
+        "two humps": lambda: dice.gauss(dice.choice([0.02, 30]), 0.002),
+    }[kind]
+    values = sorted(abs(draw()) for _ in range(1_000))
+    counted = Counter(map(bucket_of, values))
+    for share in (0.5, 0.95):
+        truth = values[int(share * 1_000) - 1]
+        assert abs(quantile(counted, share) / truth - 1) < 0.1
+
+
+def test_rows_of_0_9_0_count_beside_those_of_now():
+    make_figure(timedelta(minutes=1), successful=60, run_times=histogram(b3=60))
+    bucket = bucket_of(5.0)
+    make_figure(successful=40, run_buckets=[[bucket, 40]])
+    (noop,) = figures("default", PERIODS["hour"]).tasks
+    assert noop.run_time(0.5) * 1.1 >= 0.004 and noop.run_time(0.5) < 0.009
+    assert 4.5 < noop.run_time(0.95) < 5.5
 
 
 def test_figures_are_found_by_their_index():

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pgjobs import enqueue, group
 from pgjobs.features.durable import queue, running_job
 from pgjobs.features.durable.ways import refuse_circle
-from pgjobs.management import prunejobs
+from pgjobs.features.operating import pruning
 from pgjobs.models import Batch, Job, Predecessor
 from pgjobs.queue import recording, upkeep
 from pgjobs.queue.claiming import ClaimedJob
@@ -152,7 +152,7 @@ def test_jobs_of_a_task_with_steps_are_kept_until_it_has_ended():
     job = done(body)
     prune()
     assert Job.objects.count() == 2
-    assert prunejobs.count_kept(execute, AGES) == {
+    assert pruning.count_kept(execute, AGES) == {
         "the job that enqueued it has steps, and has not ended": 1
     }
     job.answer("question", True)

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from pgjobs.models import Delivery, Event
 from tests.actors import execute
-from tests.management.test_prunejobs import said
+from tests.features.operating.test_prunejobs import said
 from tests.operators import make_job
 
 pytestmark = pytest.mark.django_db

@@ -30,6 +30,11 @@ if "PGJOBS_TEST_SENTRY" in os.environ:
     )
 
 
+@task(name="tests.fail_in_process", isolated=True, max_attempts=1)
+def fail_in_process():
+    raise ValueError(f"broken in {os.getpid()}")
+
+
 @task(name="tests.pay_with_sentry", sensitive=("iban",), max_attempts=1)
 def pay(iban: str, customer: dict, amount: int):
     copied = {"of": [iban, customer]}

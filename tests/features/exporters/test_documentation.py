@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -18,6 +19,7 @@ from pgjobs import enqueue
 from pgjobs.features.desk.counting import Sums
 from pgjobs.features.exporters import prometheus
 from pgjobs.features.exporters.gauges import Gauge
+from pgjobs.features.isolation.pool import Figures
 from pgjobs.models import Job
 from pgjobs.worker import Loop, WorkerOptions
 from tests.processes import drain, shared_queue
@@ -131,6 +133,7 @@ def names_of_metrics() -> set[str]:
         Gauge("jobs", "q", "READY", 1, 5.0),
         Gauge("paused", "q", "", 1, None),
         Gauge("workers", "", "alive", 1, None),
+        Gauge("remarks", "task_fails", "problem", 1, None),
     ]
     loop = Loop(WorkerOptions())
     families = [
@@ -138,6 +141,7 @@ def names_of_metrics() -> set[str]:
         *prometheus.attempts({("q", "t"): sums}, "1"),
         *prometheus.wake_ups(SimpleNamespace(notifications=1, polls=1), "1"),
         *prometheus.of_worker(loop, "1"),
+        *prometheus.of_children(Figures(1, 1, 5, Counter(crash=1)), "1"),
     ]
     samples = {sample.name for family in families for sample in family.samples}
     return samples | {"pgjobs_worker_heartbeat_timestamp_seconds"}  # once it has begun

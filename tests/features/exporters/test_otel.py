@@ -1,5 +1,6 @@
 """Traces and metrics, with the in-memory exporters of the SDK."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -131,6 +132,7 @@ def test_trace_goes_from_the_request_to_the_job(telemetry):
         "messaging.message.id": str(job.pk),
         "pgjobs.task": "tests.noop",
         "pgjobs.attempt": 1,
+        "process.pid": os.getpid(),
     }
     assert process.status.status_code == StatusCode.UNSET
 

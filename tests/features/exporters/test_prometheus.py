@@ -225,6 +225,18 @@ def test_gauges_show_the_queues():
     assert found["pgjobs_database_up",] == 1
 
 
+def test_gauge_counts_problems_by_kind_and_names_nothing():
+    Job.objects.create(
+        task="tests.noop", status="READY", enqueued_at="2020-01-01T00:00:00Z"
+    )
+    text = view().content.decode()
+    found = parsed(text)
+    name = "pgjobs_remarks"
+    assert found[name, "kind=no_worker", "level=problem"] == 1
+    assert found[name, "kind=queue_unserved", "level=problem"] == 1
+    assert found[name, "kind=queue_paused", "level=remark"] == 0
+
+
 def view(method: str = "get"):
     return prometheus.metrics(getattr(RequestFactory(), method)("/metrics"))
 

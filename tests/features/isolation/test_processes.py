@@ -2,14 +2,18 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from django.db import connection
 
 from tests.processes import (
+    ROOT,
     WorkerProcess,
     drain,
+    process_environment,
     shared_queue,
     wait_for,
     wait_for_status,
@@ -19,6 +23,25 @@ from tests.support import isolated_tasks as isolated
 pytestmark = shared_queue
 
 MODULES = {"TASK_MODULES": ["tests.support.isolated_tasks"], "TIMEOUT_GRACE": 0.3}
+
+SCRIPT = """
+import django
+django.setup()
+from pgjobs import drain, task
+from tests.support.isolated_tasks import add
+
+@task(name="isolated.here", isolated=True)
+def here():
+    pass
+
+print("started")
+job, unable = add.enqueue(1, 2), here.enqueue()
+drain()
+job.refresh_from_db()
+print(job.status, job.return_value)
+unable.refresh_from_db()
+print(unable.status)
+"""
 
 
 def is_there(pid: int) -> bool:
@@ -167,6 +190,30 @@ def test_body_that_spoils_its_descriptors_harms_itself_alone(task):
     other.refresh_from_db()
     assert other.status == "SUCCESSFUL", other.reason
     assert job.status in ("FAILED", "SUCCESSFUL"), job.reason
+
+
+def test_script_that_drains_needs_no_guard(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)],
+        env=process_environment(MODULES, DJANGO_SETTINGS_MODULE="tests.settings"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.stdout == "started\nSUCCESSFUL 3\nFAILED\n", ran.stderr
+    assert "declared in the program itself" in ran.stderr
+
+
+def test_job_that_is_cancelled_and_crashes_is_cancelled(start, tmp_path):
+    job, worker, pids = held(start, tmp_path)
+    os.kill(pids[0], signal.SIGSTOP)  # the exception does not reach it
+    job.cancel()
+    os.kill(pids[0], signal.SIGKILL)
+    wait_for_status(job, "CANCELLED")
+    assert worker.stop() == 0
 
 
 def test_body_that_forks_returns_once():

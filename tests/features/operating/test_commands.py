@@ -92,41 +92,6 @@ class TestJobstatus:
         enqueue(noop)
         assert run("jobstatus", "--check") == "No problems.\n"
 
-    def test_check_fails_when_no_worker_serves_a_queue(self):
-        make_worker(excluded="default")
-        enqueue(noop)
-        age(90)
-        error = refused("jobstatus", "--check")
-        assert error.returncode == 1
-        assert str(error) == (
-            "Queue default has 1 job to run, but no worker serves it."
-        )
-
-    def test_check_fails_when_no_worker_will_admit_the_jobs_of_a_queue(self):
-        make_worker(excluded="default")
-        enqueue(noop.using(lock="door"))
-        age(90)
-        assert "1 job to run, but no worker" in str(refused("jobstatus", "--check"))
-
-    def test_check_is_content_when_a_living_worker_serves_the_queue(self):
-        make_worker(queues="default")
-        enqueue(noop)
-        age(90)
-        assert run("jobstatus", "--check") == "No problems.\n"
-
-    def test_check_fails_when_scheduled_jobs_are_overdue(self):
-        enqueue(noop.using(run_after=timedelta(seconds=5)))
-        age(90)
-        assert "overdue" in str(refused("jobstatus", "--check"))
-
-    def test_check_fails_when_a_dead_workers_job_is_not_rescued(self):
-        worker = make_worker()
-        enqueue(noop)
-        Job.objects.claim(worker)
-        assert run("jobstatus", "--check") == "No problems.\n"
-        Worker.objects.update(lease_until=timezone.now() - timedelta(seconds=100))
-        assert "dead worker" in str(refused("jobstatus", "--check"))
-
 
 class TestPrunejobs:
     def test_it_deletes_what_is_older(self):

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from pgjobs.base.queue_database import database_time
-from pgjobs.features.schedules.remarks import remarks
+from pgjobs.features.schedules.remarks import broken_schedules
 from pgjobs.models import Schedule
 from pgjobs.reports.remarks import Seen
 from tests.actors import execute, hours
@@ -26,7 +26,7 @@ def made(**columns) -> Schedule:
 
 def problems() -> list[str]:
     now = database_time("default")
-    return [each.text for each in remarks(Seen("default", now, []))]
+    return [each.text for each in broken_schedules(Seen("default", now, []), None)]
 
 
 @pytest.mark.parametrize(

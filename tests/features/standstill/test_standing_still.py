@@ -9,8 +9,8 @@ from django.utils import timezone
 from pgjobs import enqueue
 from pgjobs.base.queue_database import database_time
 from pgjobs.features.standstill import remarks
-from pgjobs.features.standstill.remarks import standstill_problems
 from pgjobs.models import Job, Queue, Rate
+from pgjobs.reports.remarks import Seen
 from pgjobs.reports.status import living_workers
 from tests.actors import Hand, admit, execute, hours
 from tests.tasks import noop
@@ -28,9 +28,15 @@ def hand():
 
 
 def problems(pause=lambda seconds: None) -> list[str]:
-    alive = living_workers("default")
     now = database_time("default")
-    return [each.text for each in standstill_problems("default", alive, now, pause)]
+    seen = Seen("default", now, living_workers("default"))
+    minutes = remarks.LONGEST_STANDSTILL.total_seconds()
+    found = [
+        *remarks.unadmitted_jobs(seen, 60, pause),
+        *remarks.still_lines(seen, minutes, pause),
+        *remarks.notification_problems(seen, remarks.MOST_NOTIFICATIONS),
+    ]
+    return [each.text for each in found]
 
 
 def let_pass(minutes: int) -> None:
@@ -272,3 +278,51 @@ def test_queue_of_notifications_that_fills_is_a_problem(monkeypatch):
     monkeypatch.setattr(remarks, "MOST_NOTIFICATIONS", -1.0)
     (text,) = problems()
     assert "queue of notifications is 0 % full" in text
+
+
+def waiting_for_an_answer() -> Job:
+    """Return a job of the lock whose task waits for an answer."""
+    first = enqueue(locked)
+    admit()
+    execute(
+        "UPDATE pgjobs_job SET status = 'WAITING', waiting_for = 'answer', line = NULL"
+        " WHERE id = %(id)s",
+        {"id": first.pk},
+    )
+    return first
+
+
+def test_line_behind_a_job_that_waits_for_an_answer_is_meant_to_wait(hand):
+    first = waiting_for_an_answer()
+    enqueue(locked)
+    admit()
+    let_pass(20)
+    assert problems() == []
+    Job.objects.filter(pk=first.pk).cancel()
+
+
+def test_line_behind_a_job_that_sleeps_is_meant_to_wait(hand):
+    first = enqueue(locked.using(run_after=hours(30)))
+    enqueue(locked)
+    admit()
+    let_pass(20)
+    assert len(problems()) == 1
+    execute(
+        "INSERT INTO pgjobs_step"
+        " (job_id, life, name, attempt, return_value, finished_at)"
+        " SELECT id, life, 'night', 1, 'null', run_after FROM pgjobs_job"
+        " WHERE id = %(id)s",
+        {"id": first.pk},
+    )
+    assert problems() == []
+
+
+def test_line_is_found_behind_many_jobs_of_another(hand, monkeypatch):
+    monkeypatch.setitem(remarks.STILL_LINES, "most_jobs", 2)
+    for _ in range(4):
+        enqueue(noop.using(max_running=1, limit_key="mail", queue_name="slow"))
+    enqueue(locked.using(run_after=hours(30)))
+    second = enqueue(locked)
+    admit()
+    let_pass(20)
+    assert any(f"its first job, {second.pk}," in text for text in problems())

@@ -56,7 +56,7 @@ def test_a_page_costs_the_same_few_queries_however_many_steps(
         make_attempt(job, number)
         make_step(job, f"step {number}")
     admin_client.get(page_of(job))
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         admin_client.get(page_of(job))
 
 
@@ -64,7 +64,7 @@ def test_results_are_not_even_read_without_the_permission(django_assert_num_quer
     client = operator("view_job")
     job = make_job(kwargs={"a": "one"})
     make_step(job, "step", return_value="one")
-    with django_assert_num_queries(9) as queries:
+    with django_assert_num_queries(10) as queries:
         client.get(page_of(job))
     for query in queries:
         assert "return_value" not in query["sql"]

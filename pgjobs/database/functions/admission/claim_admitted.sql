@@ -54,8 +54,7 @@ BEGIN
                 lease_token, enqueued_at, pgjobs_ends_for_others(keys) IS TRUE,
                 dependencies IS NOT NULL,
                 turn, meta::text,
-                extract(epoch FROM now() - greatest(run_after,
-                    CASE WHEN life = 1 AND attempts = 1 THEN enqueued_at END))::float8
+                0::float8  -- it could not run before
             ) AS row
         )
         SELECT array_agg(row) INTO claimed FROM begun;

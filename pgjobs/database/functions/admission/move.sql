@@ -14,6 +14,8 @@ BEGIN
             waiting_for = met ->> 'waiting_for',
             blocked_by_id = (met ->> 'blocker')::bigint,
             line = met ->> 'line',
+            -- It could run from now on, however long it has waited for that.
+            run_after = CASE WHEN met IS NULL THEN clock_timestamp() ELSE run_after END,
             -- Behind the jobs enqueued while it waited, so that limit keys alternate.
             turn = CASE
                 WHEN met IS NULL AND starts_with(line, 'limit ')

@@ -44,12 +44,12 @@ BEGIN
                     END,
                     due_at
                 FROM (
-                    -- The sleep of a task belongs to the old life.
+                    -- It waits from now on. The sleep of a task belongs to the old life.
                     SELECT CASE
-                        WHEN (job.run_after > clock_timestamp()) IS TRUE
-                            AND pgjobs_is_asleep(job.id, job.life, job.run_after)
-                            THEN clock_timestamp()
-                        ELSE job.run_after
+                        WHEN job.run_after > clock_timestamp()
+                            AND NOT pgjobs_is_asleep(job.id, job.life, job.run_after)
+                            THEN job.run_after
+                        ELSE clock_timestamp()
                     END
                 ) AS due (due_at)
             ),

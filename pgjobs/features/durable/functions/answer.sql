@@ -6,6 +6,14 @@ RETURNS boolean LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF EXISTS (
+        SELECT FROM pgjobs_job AS job
+        WHERE job.id = pgjobs_newest(pgjobs_answer.id) AND job.keys ? 'encrypted'
+    ) THEN
+        RAISE EXCEPTION 'SQL cannot answer job %: its answers are encrypted.', id
+            USING ERRCODE = '0A000', COLUMN = 'id',
+                HINT = 'Answer it from Python, by job.answer(...), or on its page.';
+    END IF;
     RETURN pgjobs_store_answer(id, name, value, NULL, NULL);
 END
 $$;

@@ -12,7 +12,11 @@ BEGIN
                     ELSE coalesce(job.status, 'GONE')
                 END,
                 'value', job.return_value, 'reason', coalesce(job.reason, '')
-            ) ORDER BY named.place
+            ) || CASE  -- by which an encrypted result opens
+                WHEN job.keys ? 'encrypted'
+                    THEN jsonb_build_object('by', job.keys #> '{encrypted,by}')
+                ELSE '{}'
+            END ORDER BY named.place
         ), '[]'),
         coalesce(max(job.finished_at), clock_timestamp())
     INTO value, since

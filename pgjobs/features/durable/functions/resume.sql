@@ -31,7 +31,9 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ) AS locked
     HAVING min(name) = max(name)
-        AND bool_and(pgjobs_has_code_of(job.worker_id, worker_id))
+        AND bool_and(
+            worker_id = job.worker_id OR pgjobs_has_code_of(job.worker_id, worker_id)
+        )
         AND count(*) = (
             SELECT count(*) FROM pgjobs_wait
             WHERE job_id = job.id AND life = job.life AND ended_at IS NULL

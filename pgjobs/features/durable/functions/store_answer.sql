@@ -62,7 +62,13 @@ BEGIN
         ORDER BY id
         FOR NO KEY UPDATE
     ) AS wait;
-    answer := pgjobs_check_answer(answer_name, answer, asked.schema);
+    -- What Python has encrypted, for a job with the mark, only its worker can check.
+    answer := pgjobs_check_answer(answer_name, answer, CASE
+        WHEN jsonb_typeof(answer -> 'pgjobs_encrypted') = 'string' AND EXISTS (
+            SELECT FROM pgjobs_job WHERE id = job AND keys ? 'encrypted'
+        ) THEN NULL
+        ELSE asked.schema
+    END);
     IF asked.is_over THEN
         RETURN false;
     END IF;

@@ -42,13 +42,20 @@ BEGIN
             jsonb_build_object(
                 'id', each.id, 'task', job.task,
                 'status', coalesce(job.status, 'GONE'),
-                'value', job.return_value #> part,
+                'value', CASE
+                    WHEN job.keys ? 'encrypted' THEN job.return_value
+                    ELSE job.return_value #> part
+                END,
                 'reason', CASE
                     WHEN job.id IS NULL THEN 'The job was deleted.' ELSE job.reason
                 END,
                 'lacks', job.status = 'SUCCESSFUL' AND part <> '{}'
                     AND (job.return_value #> part) IS NULL
-            )
+            ) || CASE
+                WHEN job.keys ? 'encrypted'
+                    THEN jsonb_build_object('by', job.keys #> '{encrypted,by}')
+                ELSE '{}'
+            END
             ORDER BY each.place
         ), '[]')
         FROM unnest(ids) WITH ORDINALITY AS each (id, place)

@@ -16,6 +16,9 @@ DECLARE
     name text;
     entry jsonb;
 BEGIN
+    IF keys ? 'encrypted' THEN  -- see encryption/arriving.py
+        found := found || jsonb_build_object('*', keys -> 'encrypted');
+    END IF;
     FOR name, entry IN SELECT * FROM jsonb_each(keys -> 'results') LOOP
         found := found || jsonb_build_object(
             name, entry || pgjobs_ends_before(

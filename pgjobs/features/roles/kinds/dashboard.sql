@@ -17,7 +17,7 @@ GRANT SELECT (
 -- Of the audit trail, which person has paused a queue.
 GRANT SELECT (id, at, actor, act, model, object_id) ON pgjobs_auditentry TO {role};
 GRANT SELECT ON
-    pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_figure, pgjobs_manifest, pgjobs_move,
+    pgjobs_acknowledgement, pgjobs_batch, pgjobs_codeversion, pgjobs_delivery, pgjobs_endedworker, pgjobs_figure, pgjobs_manifest, pgjobs_move,
     pgjobs_predecessor, pgjobs_queue, pgjobs_taskdefinition, pgjobs_tick, pgjobs_worker
 TO {role};
 -- An older version gave whole tables, and the keys of jobs.

@@ -21,6 +21,8 @@ TO {role};
 GRANT INSERT, UPDATE, DELETE ON pgjobs_auditentry TO {role};
 GRANT UPDATE (muted_version) ON pgjobs_errorgroup TO {role};
 GRANT DELETE ON pgjobs_queue TO {role};
+GRANT SELECT ON pgjobs_endedworker TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON pgjobs_acknowledgement TO {role};
 GRANT INSERT, UPDATE ON pgjobs_event, pgjobs_queue TO {role};
 GRANT INSERT ON pgjobs_attempt, pgjobs_delivery, pgjobs_note TO {role};
 -- What refers to a job goes with it.

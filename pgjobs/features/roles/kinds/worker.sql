@@ -3,9 +3,9 @@
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON django_migrations TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    pgjobs_answer, pgjobs_awaitedevent, pgjobs_wait, pgjobs_waitnote,
+    pgjobs_acknowledgement, pgjobs_answer, pgjobs_awaitedevent, pgjobs_wait, pgjobs_waitnote,
     pgjobs_attempt, pgjobs_auditentry, pgjobs_batch, pgjobs_codeversion, pgjobs_delivery,
-    pgjobs_errorgroup, pgjobs_event, pgjobs_figure, pgjobs_job,
+    pgjobs_endedworker, pgjobs_errorgroup, pgjobs_event, pgjobs_figure, pgjobs_job,
     pgjobs_manifest, pgjobs_manifestentry, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_progress, pgjobs_rate, pgjobs_schedule,
     pgjobs_step, pgjobs_subscription, pgjobs_tick, pgjobs_worker
 TO {role};

@@ -34,7 +34,7 @@ walk AS MATERIALIZED (
         ) AS range (highest, lowest, first_turn)
         CROSS JOIN LATERAL (
             SELECT ctid AS place, id, queue_name,
-                crashes + 1 >= max_crashes
+                crashes + 1 >= max_crashes AND (keys ? 'isolated') IS NOT TRUE
                     OR chunk IS NOT NULL AND chunk ? 'alone'
                     AND chunk ->> 'alone' = life || ':' || attempts AS is_last_chance,
                 attempts > 0 OR max_crashes < 3 OR keys IS NOT NULL

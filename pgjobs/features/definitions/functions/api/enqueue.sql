@@ -21,6 +21,12 @@ DECLARE
     batch jsonb;  -- what `keys` says of it
     job pgjobs_job;
 BEGIN
+    IF options ? 'encrypted' THEN
+        RAISE EXCEPTION 'SQL cannot enqueue %: its arguments are encrypted.',
+            definition.name
+            USING ERRCODE = '0A000', COLUMN = 'task', HINT = 'Enqueue it from Python, '
+                'which has a key. Or enqueue a task that gets an id, and enqueues it.';
+    END IF;
     IF jsonb_typeof(arguments) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'Invalid arguments for %: arguments: must be a JSON object, '
             'got %.', definition.name, coalesce(pgjobs_shortened(arguments), 'NULL')

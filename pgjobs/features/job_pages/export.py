@@ -6,31 +6,50 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import StreamingHttpResponse
 
-from ..base.moments import instant
-from ..models.audit_entry import AuditEntry
-from ..reports.job_rows import COLUMNS, TEXTS, json_lines, rows_of
-from ..tasks.sensitive import sensitive_words
+from ...admin.acting import all_that_match
+from ...admin.auditing import audited
+from ...admin.searching import may_see_arguments
+from ...base.moments import instant
+from ...models.audit_entry import AuditEntry
+from ...reports.job_rows import COLUMNS, TEXTS, json_lines, rows_of
+from ...tasks.sensitive import sensitive_words
 
 # A spreadsheet runs a cell that begins with one of these.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
+def export_view(request, admin, kind: str) -> StreamingHttpResponse:
+    """Answer with the jobs of a list, whose filters the address repeats."""
+    if not admin.has_view_permission(request):
+        raise PermissionDenied
+    request.pgjobs_reads_all = True
+    try:
+        jobs = admin.get_changelist_instance(request).get_queryset(request)
+    except IncorrectLookupParameters as error:
+        raise BadRequest("A filter was given what it cannot read.") from error
+    entry = audited(request, "export", "job", chosen=all_that_match(request))
+    return export(jobs, kind, may_see_arguments(request), entry)
+
+
 def export(
     jobs,
     kind: str,
-    may_see_arguments: bool,
-    audited: AbstractContextManager[AuditEntry],
+    may_see: bool,
+    entry: AbstractContextManager[AuditEntry],
 ) -> StreamingHttpResponse:
     """Return the answer with these jobs, by id.
 
     - `kind`: csv or json.
-    - `audited`: writes the export to the audit trail, once the rows are sent.
+    - `may_see`: whether the user may see arguments.
+    - `entry`: writes the export to the audit trail, once the rows are sent.
     """
-    names = (*COLUMNS, *(TEXTS if may_see_arguments else ("reason",)))
-    rows = counted(rows_of(jobs, names, cache(sensitive_words)), audited)
+    names = (*COLUMNS, *(TEXTS if may_see else ("reason",)))
+    rows = counted(rows_of(jobs, names, cache(sensitive_words)), entry)
     return StreamingHttpResponse(
         csv_lines(names, rows) if kind == "csv" else json_lines(rows),
         content_type=CONTENT_TYPES[kind],
@@ -39,13 +58,13 @@ def export(
 
 
 def counted(
-    rows: Iterable[dict[str, Any]], audited: AbstractContextManager[AuditEntry]
+    rows: Iterable[dict[str, Any]], entry: AbstractContextManager[AuditEntry]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows; the entry says how many a client has got that left early, too."""
-    with audited as entry:
-        entry.number = 0
+    with entry as written:
+        written.number = 0
         for row in rows:
-            entry.number += 1
+            written.number += 1
             yield row
 
 

@@ -1,17 +1,17 @@
 import json
 from collections import Counter
 
-from ..conf import FINISHED, settings
-from ..features import modules
-from ..queue import upkeep
-from ..queue.references import sparing_referred
-from ..queue.slices import OLDEST, Position
-from ..queue.statements import Execute, execute_on
-from ..queue.upkeep import BATCH, limited_ages
-from .auditing import audited
-from .databases import QueueCommand
-from .parameters import add_database, ready_database, seconds
-from .running import number_of
+from ...conf import FINISHED, settings
+from ...features import modules
+from ...management.auditing import audited
+from ...management.databases import QueueCommand
+from ...management.parameters import add_database, ready_database, seconds
+from ...management.running import number_of
+from ...queue import upkeep
+from ...queue.references import sparing_referred
+from ...queue.slices import OLDEST, Position
+from ...queue.statements import Execute, execute_on
+from ...queue.upkeep import BATCH, limited_ages
 
 
 class Command(QueueCommand):

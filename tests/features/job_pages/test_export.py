@@ -8,9 +8,11 @@ from functools import partial
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from pgjobs.admin.export import counted, csv_lines
-from pgjobs.models import AuditEntry
+from pgjobs.admin import filters
+from pgjobs.features.job_pages.export import counted, csv_lines
+from pgjobs.models import AuditEntry, TaskDefinition
 from pgjobs.reports import job_rows
 from pgjobs.reports.job_rows import json_lines
 from tests.operators import LIST, insert, make_job, operator
@@ -58,6 +60,26 @@ def test_arguments_are_exported_masked_and_to_those_who_may_see_them_only():
     (row,) = rows_of(operator(*MAY_SEE))
     assert json.loads(row["arguments"]) == {"order_id": 87, "password": "********"}
     assert "arguments" not in rows_of(operator("view_job"))[0]
+
+
+def test_what_the_task_calls_sensitive_is_exported_masked():
+    sensitive = {"sensitive": ["iban"]}
+    TaskDefinition.objects.create(
+        name="shop.pay", parameters={}, options=sensitive, synced_at=timezone.now()
+    )
+    make_job(task="shop.pay", kwargs={"iban": "DE12345678", "ibanez": "a guitar"})
+    client = operator(*MAY_SEE)
+    for address in (CSV, JSON):
+        text = content(client.get(address))
+        assert "DE12345678" not in text
+        assert "a guitar" in text
+
+
+def test_export_leaves_no_matching_job_out(monkeypatch):
+    monkeypatch.setattr(filters, "LOOKED_AT_BY_END", 3)
+    for _ in range(5):
+        make_job()
+    assert len(rows_of(operator("view_job"), ended="day")) == 5
 
 
 def test_json_has_one_object_a_line():

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import call_command
 
 from pgjobs import enqueue
-from pgjobs.management import prunejobs
+from pgjobs.features.operating import pruning
 from pgjobs.models import Batch, Predecessor
 from tests.actors import admit, execute, linked_job
 from tests.tasks import noop
@@ -44,18 +44,18 @@ def test_what_is_not_old_enough_is_not_counted(capsys):
 
 
 def test_jobs_behind_many_that_are_kept_are_counted_too(monkeypatch):
-    monkeypatch.setattr(prunejobs, "BATCH", 2)
+    monkeypatch.setattr(pruning, "BATCH", 2)
     for number in range(5):
         job = enqueue(noop.using(unique_key=f"{number}", unique_for=timedelta(hours=1)))
         job.succeed()
-    assert prunejobs.count_kept(execute, AGES) == {"it holds its unique key": 5}
+    assert pruning.count_kept(execute, AGES) == {"it holds its unique key": 5}
 
 
 # What others still need. (A worker closes links as soon as it sees an end.)
 
 
 def counted() -> dict[str, int]:
-    return prunejobs.count_kept(execute, AGES)
+    return pruning.count_kept(execute, AGES)
 
 
 def test_job_that_another_waits_for_is_named():

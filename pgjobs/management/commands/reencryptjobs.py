@@ -1,0 +1,3 @@
+from ...features.encryption.command import Command
+
+__all__ = ["Command"]

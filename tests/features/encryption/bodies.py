@@ -1,0 +1,56 @@
+"""Encrypted tasks whose body a test gives: a worker finds only functions of modules."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from pgjobs import current_job, task
+
+IBAN = "DE89370400440532013000"
+body: Callable[..., Any] = lambda *arguments: None  # noqa: E731
+got: list[Any] = []
+
+
+def again(failures: int) -> float:
+    return 0
+
+
+@task(name="tests.encryption.pay", encrypted=("iban",), max_attempts=2, backoff=again)
+def pay(iban: str, amount: Decimal = Decimal("1.50")):
+    got.append((iban, amount))
+    return body(current_job(), iban)
+
+
+@task(name="tests.encryption.apay", encrypted=("iban",), max_attempts=1)
+async def apay(iban: str):
+    got.append(iban)
+    return {"iban": iban}
+
+
+@task(name="tests.encryption.all", encrypted=True)
+def pay_all(*ibans: str, amount: int = 1, **rest: str):
+    got.append((ibans, amount, rest))
+
+
+@task(name="tests.encryption.atomic", encrypted=True, atomic=True)
+def pay_atomic(iban: str):
+    return iban
+
+
+@task(name="tests.encryption.takes", max_attempts=1)
+def takes(iban: str):
+    got.append(iban)
+    return body(current_job(), iban)
+
+
+@task(
+    name="tests.encryption.keyed",
+    encrypted=("iban",),
+    keyed_hash=True,
+    lock="iban {iban}",
+    unique=("iban",),
+    rate="100/minute",
+    rate_key="{iban}",
+)
+def keyed(iban: str):
+    got.append(iban)

@@ -1,0 +1,177 @@
+"""The admin says that a job is encrypted, and opens it by a click that is audited."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+
+from pgjobs import chain, enqueue, result
+from pgjobs.features.definitions.definitions import declared, sync
+from pgjobs.models import AuditEntry, Job
+from tests.features.desk.test_desk import link_to_run_again
+from tests.features.encryption import bodies
+from tests.features.encryption.bodies import IBAN
+from tests.features.encryption.keys import SECOND, keys
+from tests.features.encryption.rows import whole_database
+from tests.operators import ALL_PERMISSIONS, LIST, operator, page_of, text_of, url_of
+from tests.processes import drain
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("first_key"),
+]
+MAY = ("view_job", "view_job_arguments")
+CLICK = "Show them, and note that in the audit trail"
+
+
+def keeps(job, iban):
+    job.step("look", lambda: {"step": iban})
+    return {"result": iban}
+
+
+@pytest.fixture
+def job(monkeypatch) -> Job:
+    monkeypatch.setattr(bodies, "got", [])
+    monkeypatch.setattr(bodies, "body", keeps)
+    job = enqueue(bodies.pay, IBAN)
+    drain()
+    return Job.objects.get(pk=job.pk)
+
+
+def address(job: Job) -> str:
+    return f"{LIST}{job.pk}/read/"
+
+
+def test_page_says_that_the_job_is_encrypted_and_shows_nothing_of_it(job):
+    page = text_of(operator(*MAY).get(page_of(job)))
+    assert "Encrypted" in page
+    assert CLICK in page
+    assert IBAN not in page
+    assert job.kwargs["iban"] not in page
+    assert job.keys["encrypted"]["by"] not in page
+
+
+def test_click_shows_all_and_is_audited(job):
+    client = operator(*MAY)
+    response = client.post(address(job))
+    page = text_of(response)
+    assert page.count(IBAN) == 3  # argument, result and step
+    assert "no-store" in response["Cache-Control"]
+    entry = AuditEntry.objects.get()
+    assert (entry.act, entry.object_id, entry.number) == ("read", job.pk, 1)
+    assert entry.actor == client.user.username
+    assert IBAN not in whole_database()
+
+
+def test_it_needs_the_permission_and_a_post(job):
+    watching = operator("view_job")
+    page = text_of(watching.get(page_of(job)))
+    assert "Encrypted" in page
+    assert CLICK not in page
+    assert watching.post(address(job)).status_code == 403
+    assert operator(*MAY).get(address(job)).status_code == 405
+    assert not AuditEntry.objects.exists()
+
+
+def test_plain_job_has_nothing_to_open():
+    job = enqueue(bodies.takes.using(queue_name="later"), "plain")
+    client = operator(*MAY)
+    assert CLICK not in text_of(client.get(page_of(job)))
+    assert client.post(address(job)).status_code == 404
+
+
+def test_process_without_the_key_says_so(job):
+    with keys(SECOND):
+        response = operator(*MAY).post(address(job), follow=True)
+    assert "has no key with the id" in text_of(response)
+    assert not AuditEntry.objects.exists()
+
+
+def test_labelled_answer_is_shown(monkeypatch):
+    from pgjobs import Answer
+
+    ways = {"yes": Answer(str)}
+    monkeypatch.setattr(bodies, "body", lambda job, iban: job.wait_for_first(ways))
+    job = enqueue(bodies.pay, "x")
+    drain()
+    job.answer("yes", IBAN)
+    drain()
+    assert IBAN in text_of(operator(*MAY).post(address(job)))
+
+
+def test_lists_exports_and_commands_show_nothing_of_it(job):
+    client = operator(*MAY)
+    output = StringIO()
+    call_command("jobs", "show", str(job.pk), "--json", stdout=output)
+    call_command("jobs", "show", str(job.pk), stdout=output)
+    call_command("jobs", "list", "--json", stdout=output)
+    call_command("jobstatus", "--json", stdout=output)
+    texts = [text_of(client.get(LIST)), output.getvalue()]
+    for kind in ("csv", "json"):
+        exported = client.get(f"{LIST}export.{kind}")
+        texts.append(b"".join(exported.streaming_content).decode())
+    shown = "\n".join(texts)
+    assert bodies.pay.name in shown
+    assert IBAN not in shown
+    assert job.kwargs["iban"] not in shown
+
+
+def test_search_by_an_encrypted_argument_finds_nothing(job):
+    page = text_of(operator(*MAY).get(LIST, {"q": f"iban:{job.kwargs['iban']}"}))
+    assert "0 jobs" in page
+
+
+def test_argument_of_a_job_whose_option_went_stays_masked(job):
+    Job.objects.filter(pk=job.pk).update(task=bodies.takes.name)
+    page = text_of(operator(*MAY).get(page_of(job)))
+    assert job.kwargs["iban"] not in page
+    assert "Encrypted" in page
+
+
+def test_run_again_encrypts_the_arguments_for_the_new_job(job):
+    client = operator(*MAY, *ALL_PERMISSIONS[1:])
+    client.post(url_of("run_again", job))
+    other = Job.objects.latest("pk")
+    assert other.pk != job.pk
+    assert other.keys["encrypted"]["by"] != job.keys["encrypted"]["by"]
+    drain()
+    assert [iban for iban, _ in bodies.got] == [IBAN, IBAN]
+
+
+def test_run_again_without_the_key_says_so_and_enqueues_nothing(job):
+    client = operator(*MAY, *ALL_PERMISSIONS[1:])
+    with keys(SECOND):
+        response = client.post(url_of("run_again", job), follow=True)
+    assert "has no key with the id" in text_of(response)
+    assert Job.objects.count() == 1
+
+
+def test_run_again_with_changes_keeps_a_value_whose_field_is_empty(job):
+    sync("default", declared())
+    client = operator(*ALL_PERMISSIONS, "view_taskdefinition")
+    url = link_to_run_again(text_of(client.get(page_of(job))))
+    page = text_of(client.get(url))
+    assert IBAN not in page
+    assert job.kwargs["iban"] not in page
+    client.post(url, {"argument-iban": "", "argument-amount": "9.5"})
+    drain()
+    assert [iban for iban, _ in bodies.got] == [IBAN, IBAN]
+    assert str(bodies.got[-1][1]) == "9.5"
+
+
+def test_page_of_a_job_that_got_an_encrypted_result_shows_nothing_of_it(monkeypatch):
+    monkeypatch.setattr(bodies, "body", lambda job, iban: iban)
+    jobs = enqueue(chain(bodies.pay.bind(IBAN), bodies.takes.bind(result)))
+    drain()
+    last = jobs[-1]
+    client = operator(*MAY)
+    page = text_of(client.get(page_of(last)))
+    assert IBAN not in page
+    assert IBAN in text_of(client.post(address(last)))
+
+
+def test_status_address_shows_nothing_of_it(job):
+    page = operator(*MAY).get(job.get_status_url(), headers={"accept": "*/*"})
+    assert IBAN not in page.content.decode()
+    assert "pgjobs_encrypted" not in json.dumps(page.content.decode())

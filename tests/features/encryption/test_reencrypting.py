@@ -1,0 +1,200 @@
+"""`reencryptjobs`: a rotation of keys, and what stands in the clear."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import transaction
+
+from pgjobs import enqueue, task
+from pgjobs.models import AuditEntry, Job, Schedule
+from tests.actors import Hand, session
+from tests.features.encryption import bodies
+from tests.features.encryption.bodies import IBAN
+from tests.features.encryption.keys import FIRST, OTHER, SECOND, id_of, keys
+from tests.features.encryption.rows import whole_database
+from tests.processes import drain
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_got(monkeypatch):
+    monkeypatch.setattr(bodies, "got", [])
+    monkeypatch.setattr(bodies, "body", lambda *arguments: None)
+
+
+def reencrypt(*options: str) -> tuple[str, int]:
+    """Return what the command says, and its exit code."""
+    output = StringIO()
+    try:
+        call_command("reencryptjobs", *options, stdout=output, stderr=output)
+    except SystemExit as end:
+        return output.getvalue(), end.code
+    return output.getvalue(), 0
+
+
+def left_by(key: str) -> int:
+    return whole_database().count(f"{id_of(key)}:")
+
+
+def body_that_keeps(job, iban):
+    if iban == "asks":
+        job.step("look", lambda: {"iban": IBAN})
+        return job.wait_for("to", str)
+    if iban == "waits":
+        other = job.step("other", lambda: Job.objects.get(task=bodies.apay.name).pk)
+        return job.wait_for_jobs("ends", [other])[0].value
+    raise ValueError
+
+
+def fill(monkeypatch) -> list[Job]:
+    """Leave values at all places, by the first key."""
+    monkeypatch.setattr(bodies, "body", body_that_keeps)
+    done = enqueue(bodies.apay, IBAN)
+    drain()
+    jobs = [
+        enqueue(bodies.pay_all.using(queue_name="later"), IBAN, "two", note=IBAN),
+        enqueue(bodies.pay, "asks"),
+        enqueue(bodies.takes, "waits"),
+    ]
+    drain(queues=["default"])
+    asking = enqueue(bodies.pay.using(queue_name="later"), "asks")
+    assert asking.answer("to", IBAN)
+    return [done, *jobs, asking]
+
+
+def test_rotation_moves_all_to_the_first_key_and_names_the_old_one(monkeypatch):
+    with keys(FIRST):
+        done, later, asks, _, asking = fill(monkeypatch)
+        assert left_by(FIRST) >= 9
+    with keys(SECOND, FIRST):
+        output, code = reencrypt()
+        assert f"Key {id_of(FIRST)} is out of use" in output
+        assert code == 0
+    assert left_by(FIRST) == 0
+    assert IBAN not in whole_database()
+    with keys(SECOND):
+        assert done.wait(timeout=5) == {"iban": IBAN}
+        assert asks.answer("to", "x")
+        drain()
+        assert asks.wait(timeout=5) == "x"
+        assert asking.wait(timeout=5) == IBAN
+        later.refresh_from_db()
+        assert later.status == "SUCCESSFUL"
+    assert AuditEntry.objects.get(act="reencrypt").number >= 4
+
+
+def test_second_run_changes_nothing(monkeypatch):
+    with keys(FIRST):
+        fill(monkeypatch)
+    with keys(SECOND, FIRST):
+        reencrypt()
+        AuditEntry.objects.all().delete()
+        before = whole_database()
+        output, _ = reencrypt()
+        assert output.startswith("Encrypted 0 rows anew, with 0 values")
+        AuditEntry.objects.all().delete()
+        assert whole_database() == before
+
+
+def test_dry_run_counts_and_changes_nothing(monkeypatch):
+    with keys(FIRST):
+        fill(monkeypatch)
+    before = whole_database()
+    with keys(SECOND, FIRST):
+        output, code = reencrypt("--dry-run")
+    assert whole_database() == before
+    assert "Would encrypt" in output
+    assert f"Key {id_of(FIRST)} is in use by" in output
+    assert code == 0
+
+
+def test_value_of_an_unknown_key_is_named_and_the_exit_code_says_so():
+    with keys(OTHER):
+        job = enqueue(bodies.pay, IBAN)
+    with keys(FIRST):
+        fine = enqueue(bodies.pay, IBAN)
+    with keys(SECOND, FIRST):
+        output, code = reencrypt()
+    assert code == 1
+    assert f"job {job.pk}: " in output
+    assert id_of(OTHER) in output
+    fine.refresh_from_db()
+    assert fine.kwargs["iban"].startswith(id_of(SECOND))
+
+
+def test_what_stands_in_the_clear_is_encrypted():
+    plain = Job.objects.create(task=bodies.pay.name, kwargs={"iban": IBAN})
+    kept = Job.objects.create(task=bodies.takes.name, kwargs={"iban": "other"})
+    with keys(FIRST):
+        output, _ = reencrypt("--dry-run")
+        assert output.startswith("Would encrypt 1 rows anew, with 1 values")
+        reencrypt()
+        assert IBAN not in whole_database()
+        drain()
+    plain.refresh_from_db()
+    kept.refresh_from_db()
+    assert plain.status == "SUCCESSFUL"
+    assert kept.kwargs == {"iban": "other"}
+    assert tuple(iban for iban, *_ in bodies.got if iban == IBAN) == (IBAN,)
+
+
+def test_argument_that_became_encrypted_later_is_encrypted_beside_the_others():
+    declared = task(name="tests.encryption.later", encrypted=("first",))(two)
+    with keys(FIRST):
+        job = enqueue(declared, "one", "two")
+        task(name="tests.encryption.later", encrypted=True)(two)
+        reencrypt()
+        job.refresh_from_db()
+        assert job.keys["encrypted"]["names"] == ["first", "second"]
+        drain()
+    job.refresh_from_db()
+    assert job.status == "SUCCESSFUL", job.reason
+
+
+def two(first: str, second: str):
+    assert (first, second) == ("one", "two")
+
+
+def test_running_job_in_the_clear_is_left_and_named():
+    plain = Job.objects.create(task=bodies.pay.name, kwargs={"iban": IBAN})
+    hand = Hand()
+    hand.claim()
+    with keys(FIRST):
+        output, code = reencrypt()
+    plain.refresh_from_db()
+    assert plain.kwargs == {"iban": IBAN}
+    assert "1 jobs run whose values stand in the clear" in output
+    assert code == 1
+
+
+def test_row_that_another_transaction_holds_is_left_to_the_next_run():
+    with keys(FIRST):
+        job = enqueue(bodies.pay, IBAN)
+    with keys(SECOND, FIRST), session() as other:
+        other.execute("BEGIN")
+        other.execute(f"SELECT FROM pgjobs_job WHERE id = {job.pk} FOR UPDATE")
+        output, code = reencrypt()
+        assert output.startswith("Encrypted 0 rows anew")
+        assert f"Key {id_of(FIRST)} is in use by 1 values" in output
+        assert "1 rows were held by others" in output
+        assert code == 1
+
+
+def test_schedule_in_the_clear_is_named():
+    Schedule.objects.create(
+        name="old", task=bodies.pay.name, kwargs={"iban": IBAN}, every="01:00:00"
+    )
+    with keys(FIRST):
+        output, code = reencrypt()
+    assert "schedule old: iban stands in the clear" in output
+    assert IBAN not in output
+    assert code == 1
+
+
+def test_it_is_refused_without_a_key():
+    with keys(), pytest.raises(CommandError, match="has no key"):
+        call_command("reencryptjobs")
+    assert not AuditEntry.objects.exists()
+    assert not transaction.get_connection().in_atomic_block

@@ -1,0 +1,80 @@
+"""`jobstatus` counts what stands in the clear; the kit knows plain arguments."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+
+from pgjobs import current_job, enqueue
+from pgjobs.exceptions import InvalidTask
+from pgjobs.features.django_tasks.adapter import AdapterOptions
+from pgjobs.features.encryption.start import ask_for_keys
+from pgjobs.models import Job
+from pgjobs.testing import assert_enqueued, refute_enqueued
+from tests.features.encryption import bodies
+from tests.features.encryption.bodies import IBAN
+from tests.features.encryption.keys import FIRST, keys
+from tests.processes import drain
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("first_key"),
+]
+TEXT = "encrypted arguments that stand in the clear"
+
+
+def status(capsys) -> str:
+    call_command("jobstatus")
+    return capsys.readouterr().out
+
+
+def test_jobs_in_the_clear_are_counted_and_no_others(capsys):
+    call_command("synctasks", verbosity=0)
+    enqueue(bodies.pay, IBAN)
+    enqueue(bodies.takes, "plain")
+    Job.objects.create(task=bodies.pay_all.name)
+    assert TEXT not in status(capsys)
+    Job.objects.create(task=bodies.pay.name, kwargs={"iban": IBAN})
+    Job.objects.create(task=bodies.pay_all.name, args=["one"])
+    assert "Of the newest jobs, 2 have encrypted arguments" in status(capsys)
+    call_command("reencryptjobs")
+    assert TEXT not in status(capsys)
+
+
+def test_kit_compares_plain_arguments():
+    enqueue(bodies.pay, IBAN, amount="2.50")
+    assert_enqueued(bodies.pay, iban=IBAN, amount="2.50")
+    refute_enqueued(bodies.pay, iban="other")
+
+
+def test_worker_that_starts_says_that_keys_cannot_be_had(caplog):
+    with keys("none"):
+        ask_for_keys("default")
+    assert "Keys cannot be had" in caplog.text
+    assert "none" not in caplog.text
+    caplog.clear()
+    with keys(FIRST):
+        ask_for_keys("default")
+    assert caplog.text == ""
+
+
+def test_task_of_django_tasks_is_refused():
+    with pytest.raises((InvalidTask, ImproperlyConfigured), match=r"of django\.tasks"):
+        AdapterOptions(encrypted=True).check(bodies.pay.function)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda job, iban: job.step(f"pay {iban}", lambda: 1),
+        lambda job, iban: job.wait_for(iban, str),
+        lambda job, iban: current_job().wait_for_event("order.paid", name=iban),
+    ],
+)
+def test_name_of_a_step_or_wait_that_would_show_the_value_is_refused(call, monkeypatch):
+    monkeypatch.setattr(bodies, "got", [])
+    monkeypatch.setattr(bodies, "body", call)
+    job = enqueue(bodies.pay, IBAN)
+    drain()
+    job.refresh_from_db()
+    assert job.status == "FAILED"
+    assert IBAN not in job.reason
