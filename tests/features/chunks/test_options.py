@@ -79,6 +79,7 @@ def test_error_is_a_choice():
         *[("dependencies", Dependency(noop, hours=1)), ("atomic", True)],
         *[
             ("isolated", True),
+            ("encrypted", True),
             ("process_units", 5),
             ("waits_for", "order.paid"),
             ("deadline", 60),
