@@ -112,7 +112,6 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
 
     list_display = ("id", "task_name", "state", "short_reason", "latest")
     list_display_links = ("id", "task_name")
-    actions_on_top, actions_on_bottom = False, True
     row_template = "admin/pgjobs/job/menu.html"
     ordering = ("-id",)
     # `get_search_results` decides what is searched.
@@ -252,6 +251,8 @@ class JobAdmin(JobColumns, ReadOnlyAdmin, ActingAdmin):
     def render_change_form(self, request, context, *args, obj=None, **kwargs):
         context.update(details(obj, may_see_arguments(request)))
         context["is_live"] = not obj.is_finished
+        # Nothing is saved here, and to delete is one of the acts above.
+        context |= {"show_close": False, "show_delete": False}
         if origin := context["origin"]:
             filters = {origin.kind: origin.id}
             context["origin_jobs"] = list_url("job", self.admin_site, **filters)

@@ -5,7 +5,7 @@ from django.test import override_settings
 from django.urls import reverse
 
 from tests import settings as test_settings
-from tests.operators import make_job, text_of
+from tests.operators import make_job, page_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +40,41 @@ def check_that_they_show(client, pages) -> None:
         response = client.get(page)
         assert response.status_code == 200, page
         assert 'id="content-main"' in text_of(response), page
+
+
+# Also django-jazzmin: what it adds to the page stands where Django has its buttons.
+BUTTONS = """
+{% extends "admin/base_site.html" %}{% load admin_modify %}
+{% block content %}
+{% block field_sets %}{% endblock %}
+{% block submit_buttons_bottom %}{% submit_row %}
+{% block object-tools %}{% block object-tools-items %}{% endblock %}{% endblock %}
+{% endblock %}
+{% endblock %}
+"""
+
+
+def test_page_of_a_job_has_its_acts_where_a_theme_puts_its_buttons(
+    admin_client, theme, tmp_path
+):
+    (tmp_path / "admin/change_form.html").write_text(BUTTONS)
+    job = make_job("FAILED")
+    page = text_of(admin_client.get(page_of(job)))
+    assert reverse("admin:pgjobs_job_retry", args=(job.pk,)) in page
+    assert page.count(reverse("admin:pgjobs_job_delete", args=(job.pk,))) == 1
+
+
+def test_list_has_its_acts_where_a_theme_shows_them_before_the_rows(
+    admin_client, theme, tmp_path
+):
+    above = (
+        '{% extends "admin/base_site.html" %}{% load admin_list %}{% block content %}'
+    )
+    acts = "{% if actions_on_top %}{% admin_actions %}{% endif %}{% endblock %}"
+    (tmp_path / "admin/change_list.html").write_text(above + acts)
+    make_job("FAILED")
+    page = text_of(admin_client.get(reverse("admin:pgjobs_job_changelist")))
+    assert 'value="retry_selected"' in page
 
 
 def test_pages_of_our_own_lead_back_to_their_list(admin_client):
