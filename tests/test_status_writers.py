@@ -32,6 +32,7 @@ WRITERS = {
     "sql/worker/record/end.sql",
     "sql/worker/record/success.sql",
     # Every worker, for all jobs.
+    "features/chunks/end_waits.sql",
     "features/dependencies/depend.sql",
     "sql/upkeep/expire.sql",
     "sql/upkeep/promote.sql",

@@ -37,6 +37,7 @@ FEATURES: tuple[str, ...] = (
     "keeping",
     "audit",
     "overrides",
+    "chunks",
     "isolation",
     "job_pages",
 )

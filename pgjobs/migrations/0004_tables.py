@@ -282,6 +282,16 @@ class Migration(migrations.Migration):
             model_name='job',
             index=models.Index(models.F('finished_at'), condition=models.Q(('finished_at__isnull', False), ('keep', 'failed'), ('status', 'SUCCESSFUL')), name='pgjobs_job_success'),
         ),
+        AddMissingField(
+            model_name='job',
+            name='chunk',
+            field=models.JSONField(blank=True, db_comment='Its place in the latest call that it shared with other jobs, as JSON. NULL: there was none.', decoder=pgjobs.fields.LenientDecoder, null=True, verbose_name='call of many jobs'),
+        ),
+        RunFiles('constraints/chunk_key.sql'),
+        AddMissingIndex(
+            model_name='job',
+            index=models.Index(models.F('task'), models.F('queue_name'), pgjobs.fields.ChunkKey(), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('keys__has_key', 'chunk_by'), ('status__in', ('READY', 'SCHEDULED'))), name='pgjobs_job_chunk'),
+        ),
         migrations.CreateModel(
             name='Acknowledgement',
             fields=[

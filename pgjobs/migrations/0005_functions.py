@@ -1884,6 +1884,13 @@ BEGIN
                 + (NEW.keys -> 'deadline')::numeric
         );
     END IF;
+    IF NEW.keys ? 'chunk_wait' AND NEW.run_after IS NULL
+        AND jsonb_typeof(NEW.keys -> 'chunk_wait') = 'number'
+    THEN
+        NEW.run_after := NEW.enqueued_at + make_interval(
+            secs => least((NEW.keys -> 'chunk_wait')::numeric, 86400)::float8
+        );
+    END IF;
     IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
         OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
     THEN
@@ -3093,6 +3100,33 @@ BEGIN
     );
     RETURN mark || left(padded, places::integer) || '.'
         || right(padded, -places::integer);
+END
+$$;
+""",
+    ),
+    "function pgjobs_halved_call": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_halved_call(
+    chunk jsonb, life integer, attempts integer
+) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF chunk ->> 'attempt' = format('%s:%s', life, attempts)
+        AND chunk ->> 'place' ~ '^[1-9][0-9]{0,8}$'
+        AND chunk ->> 'members' ~ '^[1-9][0-9]{0,8}$' AND chunk ->> 'members' <> '1'
+    THEN
+        RETURN jsonb_build_object(
+            'attempt', chunk -> 'attempt', 'alone', chunk -> 'attempt',
+            'call', chunk -> 'call', 'first', chunk -> 'first',
+            'part', format(
+                '%s.%s', chunk ->> 'call',
+                (
+                    2 * ((chunk -> 'place')::bigint - 1) >= (chunk -> 'members')::bigint
+                )::integer
+            )
+        ) || CASE WHEN chunk ? 'ids' THEN jsonb_build_object('ids', chunk -> 'ids')
+            ELSE '{}' END;
+    END IF;
+    RETURN NULL;
 END
 $$;
 """,
@@ -5341,7 +5375,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id', 'results', 'masked'
+            'needs', 'batch_id', 'results', 'masked', 'chunk_by', 'chunk_wait'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -5352,6 +5386,11 @@ BEGIN
                     THEN 'keys: on_success and on_failure must be names of tasks'
                 WHEN jsonb_typeof(NEW.keys -> 'masked') <> 'array'
                     THEN 'keys: masked must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_by') <> 'array'
+                    THEN 'keys: chunk_by must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_wait') <> 'number'
+                    OR (NEW.keys ->> 'chunk_wait')::numeric NOT BETWEEN 0 AND 86400
+                    THEN 'keys: chunk_wait must be seconds, at most a day'
             END;
             IF fault IS NULL AND NEW.keys ? 'results' THEN
                 EXECUTE pg_catalog.format(
@@ -5472,7 +5511,7 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[]
-        - '{isolated,masked,encrypted}'::text[] <> '{}'
+        - '{isolated,masked,encrypted,chunk_by,chunk_wait}'::text[] <> '{}'
 $$;
 """,
     ),
@@ -7288,6 +7327,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_room": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgjq" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825649, pg_catalog.hashtext(queue)
+    ) THEN
+        RETURN 0;
+    END IF;
+    RETURN (
+        SELECT greatest(
+            max_running - (
+                SELECT count(*) FROM pgjobs_job
+                WHERE status = 'RUNNING' AND queue_name = queue
+            ),
+            0
+        )
+        FROM pgjobs_queue WHERE name = queue
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgjq" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825649, pg_catalog.hashtext(queue)
+    ) THEN
+        RETURN 0;
+    END IF;
+    RETURN (
+        SELECT greatest(
+            max_running - (
+                SELECT count(*) FROM pgjobs_job
+                WHERE status = 'RUNNING' AND queue_name = queue
+                    -- A call of many jobs counts as one, by its first.
+                    AND (
+                        chunk ->> 'first' <> id::text
+                        AND chunk ->> 'attempt' = life || ':' || attempts
+                    ) IS NOT TRUE
+            ),
+            0
+        )
+        FROM pgjobs_queue WHERE name = queue
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_served_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_served_of(names text[]) RETURNS text[]
@@ -7934,6 +8024,31 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_queue_changed": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
+    BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_queue_changed();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
+    BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND num_nonnulls(
+            nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
+            NEW.line, NEW.waiting_for
+        ) > 0
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_queue_changed();
+""",
+    ),
     "trigger pgjobs_see_pauses": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_see_pauses
@@ -7997,6 +8112,35 @@ $$;
     FOR EACH ROW
     WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
     EXECUTE FUNCTION pgjobs_note_started();
+""",
+    ),
+    "trigger pgjobs_notify_changed": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
+        END
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR NEW.dependencies IS NOT NULL
+                OR NEW.keys - '{chunk_by,chunk_wait}'::text[] <> '{}'
+        END
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
 """,
     ),
     "trigger pgjobs_undone": (
@@ -8430,6 +8574,7 @@ CALLS = [
     "pgjobs_ends_for_others",
     "pgjobs_find_awaited",
     "pgjobs_free_keys",
+    "pgjobs_halved_call",
     "pgjobs_hold_ready",
     "pgjobs_host_room",
     "pgjobs_is_served",
@@ -8466,6 +8611,7 @@ FILES = {
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
+    "constraints/chunk_key.sql": "4e54c4ca169ff951f56bcabba9c11b6e6eaa5033d317594471c9ed5afdcade7b",
     "tables/workers.sql": "4a510fb097d224b46ef53e089589bd874620c06d5e0e7c97dbc989f004db5b31",
     "tables/durable.sql": "9be46d8471942690b0e4896f1ed0be4515f9530a04a721ac42940ce0d7b93669",
     "tables/without_candidate.sql": "f282105855227e0c26022a91d8b0dcafed67a392db8bacbc7ae1d98fd32321cb",

@@ -72,6 +72,7 @@ ANSWERS = {
     "pass a result": "guides/results",
     "delete successes": "guides/keep",
     "pause a task": "guides/overrides",
+    "bulk": "guides/chunks",
     "released": "reference/statuses",
     "rename a task": "guides/renaming",
     "rest framework": "guides/status_address",

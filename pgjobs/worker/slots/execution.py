@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import Context
 from functools import partial
 from time import monotonic
@@ -142,6 +142,10 @@ class Execution:
     def where(self) -> str:
         """Return the present stack of the job's code."""
         raise NotImplementedError
+
+    def each(self, outcome: Outcome) -> Iterable[Outcome]:
+        """Return what becomes of each job of the call; usually it is one."""
+        return (outcome,)
 
     def given_up(self) -> Unsuccessful:
         """Return the outcome of an attempt that did not end in time."""
