@@ -181,9 +181,13 @@ class ActingAdmin(ButtonsAdmin):
         part = self.part_of(act, rows) if is_limited or wanted else rows
         if wanted:
             part, is_limited = part[:wanted], False
-        with self.audited(request, act, form) as entry:
-            changed = act.run(part, **words_of(request, act, form))
-            entry.number = changed.changed
+        try:
+            with self.audited(request, act, form) as entry:
+                changed = act.run(part, **words_of(request, act, form))
+                entry.number = changed.changed
+        except EncryptionError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return None
         name = counted(self.model, changed.changed)
         text = sentences(act, changed, name)
         if is_limited:

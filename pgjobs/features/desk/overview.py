@@ -269,14 +269,13 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     shown = OverviewTables(admin_site, request.user, get_token(request))
     groups = failures(database)
     now = database_time(database)
-    period_name = request.GET.get("period")
-    name = period_name if period_name in PERIODS else "hour"
+    name = request.GET.get("period")
+    name = name if name in PERIODS else "hour"
     period = PERIODS[name]
     narrowed = {key: filter_of(request, key) for key in ("task", "queue_name")}
     sums = figures(database, period, **narrowed)
     history = History(sums.spans, period, versions(database, period))
-    hour = sums if name == "hour" and not any(narrowed.values()) else None
-    hour = hour or figures(database, PERIODS["hour"])
+    hour = figures(database, PERIODS["hour"])
     first = [*made_by("OVERVIEW_FIRST", shown)]
     above = [
         shown.errors(groups),

@@ -15,6 +15,7 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
 from ...base.database_choice import database_to_change, database_to_read
+from ...exceptions import EncryptionError
 from ...models.audit_entry import AuditEntry, Via
 from ...tasks.sensitive import sensitive_words
 from . import queue
@@ -158,6 +159,9 @@ def store(request: HttpRequest, wait: Wait, form: AnswerForm) -> bool | None:
                 is_stored = answer(wait.job, name, form.value(), by, wait.life)
         except ValueError as error:
             form.add_faults(error, faults_of(database, form))
+            return None
+        except EncryptionError as error:  # this process lacks the key
+            form.add_error(None, str(error))
             return None
         except OperationalError as error:
             # Of two at once the second, at REPEATABLE READ and above.

@@ -38,10 +38,6 @@ CAUSES: dict[type[Interruption] | None, str] = {
 STOPPED = "Released: the worker stopped."
 KILLED = "Cancelled; its process was killed."
 BEFORE = "Cancelled before it began."
-IN_MAIN = (
-    "The task is declared in the program itself (__main__), which its process does not "
-    "run: declare it in a module."
-)
 
 
 class RelayedJob(RunningJob):
@@ -94,8 +90,6 @@ class IsolatedExecution(ThreadExecution):
             unable = self.prepare()
             assert unable is not None
             return unable
-        if self.task.function.__module__ == "__main__":
-            return unsuccessful(self.job, "FAIL", IN_MAIN)
         pool = pool_of(self.host)
         try:
             for _ in range(MOST_TRIES):

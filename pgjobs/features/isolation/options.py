@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict
 
 from ...exceptions import InvalidTask
@@ -44,7 +45,7 @@ class Isolation(OptionGroup):
         own = {"isolated": True} if self.isolated else {}
         return super().fixed_keys() | own
 
-    @property
+    @cached_property  # each job asks
     def execution(self) -> "Callable[..., Any] | None":
         if not self.isolated:
             return None

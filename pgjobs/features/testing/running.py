@@ -48,12 +48,10 @@ def run_jobs(
     - `replay`: run each job that has waited once more when it has ended, with all its
       steps done. It may change nothing: what the server refuses, and each mail, raises
       AssertionError, which names the statement.
-    - `isolated`: run the jobs of isolated tasks in processes of their own, which see
-      what is committed. Without it they run here.
+    - `isolated`: isolated tasks run in processes, which see what is committed.
 
-    Raises RuntimeError if the jobs do not come to an end, or if processes cannot see
-    the open transaction, and ValueError for an `until`
-    that is no moment, or too far away.
+    Raises RuntimeError if the jobs do not come to an end, or if a transaction hides
+    them from processes; ValueError for an `until` that is no moment, or too far away.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("run_jobs")

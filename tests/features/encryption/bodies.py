@@ -54,3 +54,16 @@ def takes(iban: str):
 )
 def keyed(iban: str):
     got.append(iban)
+
+
+@task(
+    name="tests.encryption.isolated",
+    encrypted=("iban",),
+    isolated=True,
+    max_attempts=1,
+)
+def pay_apart(iban: str, fails: bool):
+    current_job().log(f"to {iban}")
+    if fails:
+        raise ValueError(f"no {iban}")
+    return iban

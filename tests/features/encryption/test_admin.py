@@ -1,6 +1,7 @@
 """The admin says that a job is encrypted, and opens it by a click that is audited."""
 
 import json
+import re
 from io import StringIO
 
 import pytest
@@ -8,6 +9,7 @@ from django.core.management import call_command
 
 from pgjobs import chain, enqueue, result
 from pgjobs.features.definitions.definitions import declared, sync
+from pgjobs.features.durable.tables import Answer
 from pgjobs.models import AuditEntry, Job
 from tests.features.desk.test_desk import link_to_run_again
 from tests.features.encryption import bodies
@@ -89,9 +91,9 @@ def test_process_without_the_key_says_so(job):
 
 
 def test_labelled_answer_is_shown(monkeypatch):
-    from pgjobs import Answer
+    from pgjobs import Answer as Way
 
-    ways = {"yes": Answer(str)}
+    ways = {"yes": Way(str)}
     monkeypatch.setattr(bodies, "body", lambda job, iban: job.wait_for_first(ways))
     job = enqueue(bodies.pay, "x")
     drain()
@@ -175,3 +177,37 @@ def test_status_address_shows_nothing_of_it(job):
     page = operator(*MAY).get(job.get_status_url(), headers={"accept": "*/*"})
     assert IBAN not in page.content.decode()
     assert "pgjobs_encrypted" not in json.dumps(page.content.decode())
+
+
+def test_result_that_cannot_be_encrypted_is_refused_for_one_and_for_many(job):
+    job = enqueue(bodies.pay.using(queue_name="later"), IBAN)
+    client = operator(*MAY, *ALL_PERMISSIONS[1:])
+    many = {
+        "action": "succeed_selected",
+        "_selected_action": [job.pk],
+        "confirmed": "1",
+        "return_value": '"x"',
+    }
+    with keys():
+        one = client.post(url_of("succeed", job), {"return_value": '"x"'}, follow=True)
+        assert "has no key" in text_of(one)
+        assert "has no key" in text_of(client.post(LIST, many, follow=True))
+    job.refresh_from_db()
+    assert job.status == "READY"
+
+
+def test_answer_that_cannot_be_encrypted_is_refused_on_its_page(monkeypatch):
+    monkeypatch.setattr(bodies, "got", [])
+    monkeypatch.setattr(bodies, "body", lambda job, iban: job.wait_for("to", str))
+    job = enqueue(bodies.pay, "x")
+    drain()
+    client = operator("answer_job")
+    url = job.answer_url("to")
+    field = "answer-question.seen"
+    page = text_of(client.get(url))
+    (seen,) = re.findall(rf'name="{field}" value="([^"]+)"', page)
+    with keys():
+        response = client.post(url, {"answer-answer": "x", field: seen})
+    assert response.status_code == 400
+    assert "has no key" in text_of(response)
+    assert not Answer.objects.exists()
