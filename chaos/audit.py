@@ -47,6 +47,10 @@ COLUMNS = {
     "limit_key": "job.keys ->> 'limit_key'",
     "max_running": "(job.keys ->> 'max_running')::integer",
     "units": "coalesce(job.process_units, 1)",
+    "members": "CASE WHEN job.chunk ->> 'attempt' = job.life || ':' || job.attempts"
+    " THEN coalesce((job.chunk ->> 'members')::integer, 1) ELSE 1 END",
+    "is_companion": "coalesce(job.chunk ->> 'first' <> job.id::text"
+    " AND job.chunk ->> 'attempt' = job.life || ':' || job.attempts, false)",
     "unique_key": "job.unique_key",
     "unique_for": "job.unique_for",
     "turn": "job.turn",

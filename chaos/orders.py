@@ -66,6 +66,14 @@ def brief(marks, random):
     return ids([first, last, *enqueue_many(bound)])
 
 
+@order(number=12, weight=2)
+def together(marks, random):
+    """Enqueue jobs that share calls."""
+    seconds = short(random)
+    bound = [tasks.together.bind(mark=mark, seconds=seconds) for mark in marks]
+    return ids(enqueue_many(bound))
+
+
 @order(weight=3)
 def atomic(marks, random):
     return ids([enqueue(tasks.settle, marks[0], short(random))])

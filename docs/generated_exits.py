@@ -12,6 +12,7 @@ RULE = (
     "| 1 | Refused: the database cannot be used, `manage.py check` finds an error, "
     "or one of the cases that stand below with the command. |",
     "| 2 | A wrong command line. |",
+    "| 141 | What read the output has left, as `head` does. |",
     "",
     "With `--database all` a command goes on to the next database, and ends with the "
     "largest code. [`runjobs`](operations.md#exit-codes-of-runjobs) has more codes.",
@@ -32,7 +33,8 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "jobgroups": {},
     "jobs": {
         0: "also if no job matches, or all are skipped",
-        1: "`show` or an act finds no job with an id, or you did not answer yes",
+        1: "`show`, `tail` or an act finds no job with an id, a filter names a task, "
+        "queue, worker, schedule or error that there is not, or you did not answer yes",
         2: "an act has neither an id nor a filter, or a filter cannot be read",
     },
     "jobstatus": {
@@ -49,6 +51,7 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "pausejobs": {0: "also if a queue was paused already"},
     "pgjobsroles": {1: "a role is not given as `KIND=ROLE`, with a kind that there is"},
     "prunejobs": {0: "also if rows of other tables keep some jobs"},
+    "queues": {0: "also if the limit was the same already"},
     "reencryptjobs": {
         0: "also if nothing had to be encrypted",
         1: "something is left that the output names: rows whose key is unknown, that "
@@ -57,17 +60,25 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "replayevents": {
         1: "the task does not subscribe to events, or `--since` cannot be read"
     },
-    "resumejobs": {0: "also if a queue was not paused"},
+    "resumejobs": {
+        0: "also if a queue was not paused",
+        1: "there is no queue of that name; then none is resumed",
+    },
     "runjobs": {},
     "schedules": {
-        0: "also if a schedule was paused already, or was not paused; also if `list` "
-        "finds none",
-        1: "an act names a schedule that does not exist, or the key of the run is held",
+        0: "also if a schedule was paused already, or was not paused",
+        1: "a name is that of no schedule, or the key of the run is held",
         2: "an act names no schedule",
     },
     "shardids": {
         1: "the block is too large, or ids are beyond it already, or `--block` stands "
         "beside `--database all`"
+    },
+    "tasks": {
+        0: "also if nothing had to be changed",
+        1: "there is no such task, its code declares no such option, or the value is "
+        "wrong",
+        2: "an act names no task or key, or `set` sets nothing",
     },
     "synctasks": {
         0: "also if the definitions differed, without `--check`",

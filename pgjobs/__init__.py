@@ -3,6 +3,7 @@
 from .draining import drain
 from .exceptions import Cancel, Fail, Retry, Snooze
 from .features.batches.declare import chain, group
+from .features.chunks.calls import Chunk
 from .features.dependencies.declare import Dependency, same
 from .features.dependencies.write_all import ALL
 from .features.django_tasks.declare import task_options
@@ -22,6 +23,7 @@ __all__ = [
     "ALL",
     "Answer",
     "Cancel",
+    "Chunk",
     "Dependency",
     "Fail",
     "Outcome",

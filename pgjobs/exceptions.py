@@ -60,7 +60,7 @@ class UnknownTask(LookupError):
     """No task of that name is registered in this process."""
 
     def __init__(self, name: str, meant: str | None = None):
-        self.name = name
+        self.name, self.meant = name, meant
         cure = f" Did you mean '{meant}'?" if meant else ""
         super().__init__(f"No task registered as '{name}'.{cure}")
 

@@ -29,21 +29,33 @@ class HoldsKey(models.Func):
 
     arity = 5
     output_field = models.BooleanField()
+    columns: tuple[str, ...]
+    columns = ("unique_for", "unique_until", "status", "attempts", "finished_at")
+    function = "pgjobs_holds_key"
 
     def __init__(self):
-        columns = ("unique_for", "unique_until", "status", "attempts", "finished_at")
-        super().__init__(*columns)
+        super().__init__(*self.columns)
 
     def as_sql(self, compiler, connection, **context):
         return "NULL", []
 
     def as_postgresql(self, compiler, connection, **context):
-        return super().as_sql(
-            compiler, connection, function="pgjobs_holds_key", **context
-        )
+        return super().as_sql(compiler, connection, **context)
 
     def deconstruct(self):
-        return "pgjobs.fields.HoldsKey", (), {}
+        return f"pgjobs.fields.{type(self).__name__}", (), {}
+
+
+class ChunkKey(HoldsKey):
+    """With which jobs of its task and queue a job may share a call."""
+
+    arity = 8
+    output_field = models.TextField()
+    columns = (
+        *("keys", "kwargs", "chunk", "life", "attempts", "status"),
+        *("run_after", "enqueued_at"),
+    )
+    function = "pgjobs_chunk_key"
 
 
 class Histogram(models.Field):

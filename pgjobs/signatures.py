@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from .features.batches.options import JobOptions as BatchOptions
     from .features.batches.options import TaskOptions as AfterFailure
+    from .features.chunks.calls import Chunk
+    from .features.chunks.options import TaskOptions as ChunkOptions
     from .features.dependencies.options import TaskOptions as DependencyOptions
     from .features.durable.job import Answering
     from .features.durable.options import TaskOptions as DurableOptions
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
         total=False,
     ):
         """What `@task` takes; overloads have the options that a result depends on."""
+
+    class TaskOptionsOfChunks(TaskOptions, ChunkOptions, total=False):
+        """What `@task` takes beside `chunk`."""
 
     class JobMethods(Answering):
         """What features add to `Job`."""
@@ -121,6 +126,38 @@ class MakingSeveralSkipped(Protocol):
     ) -> "Task[P, R, Job[R] | list[Job[R]] | None]": ...
 
 
+class MakingChunks(Protocol):
+    """Makes a task with `chunk`, which is called for many jobs at once.
+
+    What `enqueue` takes are the fields of the class in `Chunk[Args]`, checked when it
+    is called.
+    """
+
+    @overload
+    def __call__(
+        self, function: "Callable[[Chunk[Any]], Coroutine[Any, Any, list[V] | None]]", /
+    ) -> "Task[..., Coroutine[Any, Any, list[V] | None], Job[V]]": ...
+
+    @overload
+    def __call__(
+        self, function: "Callable[[Chunk[Any]], list[V] | None]", /
+    ) -> "Task[..., list[V] | None, Job[V]]": ...
+
+
+class MakingChunksSkipped(Protocol):
+    """Makes one with `on_conflict="skip"`, which may enqueue none."""
+
+    @overload
+    def __call__(
+        self, function: "Callable[[Chunk[Any]], Coroutine[Any, Any, list[V] | None]]", /
+    ) -> "Task[..., Coroutine[Any, Any, list[V] | None], Job[V] | None]": ...
+
+    @overload
+    def __call__(
+        self, function: "Callable[[Chunk[Any]], list[V] | None]", /
+    ) -> "Task[..., list[V] | None, Job[V] | None]": ...
+
+
 @overload
 def task(
     function: Callable[P, Coroutine[Any, Any, V]], /
@@ -143,6 +180,24 @@ def task(
 def task(
     *, on_conflict: Literal["skip"], **options: "Unpack[TaskOptions]"
 ) -> "MakingSkipped": ...
+
+
+@overload
+def task(
+    *,
+    chunk: int,
+    on_conflict: Literal["return", "raise", "replace"] = ...,
+    **options: "Unpack[TaskOptionsOfChunks]",
+) -> "MakingChunks": ...
+
+
+@overload
+def task(
+    *,
+    chunk: int,
+    on_conflict: Literal["skip"],
+    **options: "Unpack[TaskOptionsOfChunks]",
+) -> "MakingChunksSkipped": ...
 
 
 @overload
@@ -178,6 +233,7 @@ def task(function=None, /, *, name=None, aliases=(), **options):
       `max_running`, `limit_key`, `rate`, `rate_key`, `burst`
     - one job instead of many: `unique`, `unique_key`, `unique_for`, `on_conflict`
     - many jobs instead of one: `write_all`
+    - one call for many jobs: `chunk`, `chunk_wait`, `chunk_by`, `on_chunk_error`
     - what follows the end: `on_success`, `on_failure`, `keep`
     - tasks that wait: `waits_for`, `deadline`, `version`
     - recurring tasks: the options of `schedule`, such as `every` and `cron`

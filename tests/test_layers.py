@@ -92,6 +92,7 @@ KEEPERS = {
     "pydantic": (
         "tasks.arrival",
         "tasks.hints",
+        "features.chunks.members",
         "features.definitions.schemas",
     ),
     "cronsim": ("features.schedules.timetable",),

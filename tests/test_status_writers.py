@@ -32,6 +32,7 @@ WRITERS = {
     "sql/worker/record/end.sql",
     "sql/worker/record/success.sql",
     # Every worker, for all jobs.
+    "features/chunks/end_waits.sql",
     "features/dependencies/depend.sql",
     "sql/upkeep/expire.sql",
     "sql/upkeep/promote.sql",
@@ -44,6 +45,8 @@ WRITERS = {
     "features/durable/functions/mark_step.sql",
     "features/durable/functions/let_go_on.sql",
     "features/durable/suspend.sql",
+    "features/overrides/functions/hold_ready.sql",
+    "features/overrides/functions/stop_job.sql",
 }
 TOKENS = re.compile(
     r"\([^()]*\bstatus\b[^()]*\)\s*="  # (status, failures) = (SELECT ...)

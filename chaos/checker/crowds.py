@@ -43,6 +43,11 @@ def running(attribute: str) -> Callable[[Version], Hashable | None]:
     return lambda version: getattr(version, attribute) if version.is_running else None
 
 
+def calls(version: Version) -> int:
+    """Return how many calls a running job counts for: those of its call are one."""
+    return 0 if version.is_companion else 1
+
+
 def told(what: str, key: Hashable, there: dict[int, Version]) -> Violation:
     jobs = tuple(sorted(there))
     return Violation(f"{what} {key}: jobs {', '.join(map(str, jobs))}", jobs)
@@ -69,7 +74,8 @@ def queue_limits(evidence: Evidence) -> Iterator[Violation]:
         is_inside = version.is_running and version.queue == "narrow"
         return version.queue if is_inside else None
 
-    for key, there in crowded(evidence, narrow, lambda _: evidence.rules.narrow):
+    room = evidence.rules.narrow
+    for key, there in crowded(evidence, narrow, lambda _: room, calls):
         yield told("queue", key, there)
 
 
@@ -105,13 +111,14 @@ def slots(evidence: Evidence) -> Iterator[Violation]:
     def room(version: Version) -> int:
         return sizes.get(version.worker_id or 0, 10**6)
 
-    for key, there in crowded(evidence, running("worker_id"), room):
+    for key, there in crowded(evidence, running("worker_id"), room, calls):
         latest = max(there.values(), key=lambda version: version.seq)
         # After a fault it may own jobs that it does not know; it gives them back.
         if is_excused(evidence, latest, latest.committed_at):
             continue
         locked = locked_at(evidence, latest.committed_at)
-        if sum(each not in locked for each in there) > room(latest):
+        held = [version for id, version in there.items() if id not in locked]
+        if sum(map(calls, held)) > room(latest):
             yield told("worker", key, there)
 
 

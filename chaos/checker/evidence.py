@@ -52,6 +52,8 @@ class Version(NamedTuple):
     limit_key: str | None = None
     max_running: int | None = None
     units: int = 1
+    members: int = 1  # jobs of the call of this attempt
+    is_companion: bool = False  # it shares the call of another job
     unique_key: str | None = None
     unique_for: str | None = None
     turn: int = 0  # of two jobs in one line the lower one is next

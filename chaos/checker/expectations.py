@@ -7,6 +7,7 @@ ENDS = {
         for name in (
             "work",
             "brief",
+            "together",
             "gives",
             "receives",
             "patient",

@@ -72,6 +72,11 @@ def may_skip_ready(old: Version, new: Version) -> bool:
     return is_claim(old, new) and old.units == 1 and not has_one_crash_left
 
 
+def joins_call(old: Version, new: Version) -> bool:
+    """Whether a job that waits for others of its task joins their call."""
+    return is_claim(old, new) and new.is_companion and old.attempts == 0
+
+
 def counts_failure(old: Version, new: Version) -> bool:
     return new.failures == old.failures + 1 and is_not_cancelled(old, new)
 
@@ -83,7 +88,8 @@ def may_try_again(old: Version, new: Version) -> bool:
 def counts_crash(old: Version, new: Version) -> bool:
     # The loss of a job that may have waited in its worker counts with the next one.
     counted = (1, 2) if old.crashes == 0 and old.attempts > 1 else (1,)
-    return new.crashes - old.crashes in counted and has_new_token(old, new)
+    is_own = old.members == 1  # or nobody knows whose it is
+    return is_own and new.crashes - old.crashes in counted and has_new_token(old, new)
 
 
 def may_have_waited(old: Version, new: Version) -> bool:
@@ -93,6 +99,11 @@ def may_have_waited(old: Version, new: Version) -> bool:
         and (old.attempts, old.crashes) == (1, 0)
         and new.reason == REASONS_OF_LOSS[new.status]
     )
+
+
+def halves_call(old: Version, new: Version) -> bool:
+    """Whether the worker was lost under a call of several, which counts for none."""
+    return old.members > 1 and has_new_token(old, new)
 
 
 def survives_crash(old: Version, new: Version) -> bool:
@@ -138,6 +149,7 @@ def transition(
 TRANSITIONS = [
     transition("claim", ("READY",), RUNNING, is_claim, "attempts", "token"),
     transition("claim", ("WAITING",), RUNNING, may_skip_ready, "attempts", "token"),
+    transition("claim", ("SCHEDULED",), RUNNING, joins_call, "attempts", "token"),
     transition("succeed", RUNNING, ("SUCCESSFUL",), lambda old, new: True),
     transition("retry later", RUNNING, QUEUED, may_try_again, "failures"),
     transition("fail", RUNNING, ("FAILED",), counts_failure, "failures"),
@@ -155,6 +167,7 @@ TRANSITIONS = [
     transition("acknowledge cancel", RUNNING, ("CANCELLED",), is_cancelled, "failures"),
     transition("rescue", RUNNING, QUEUED, survives_crash, "crashes", "token"),
     transition("rescue", RUNNING, (*QUEUED, "CANCELLED"), may_have_waited, "token"),
+    transition("rescue", RUNNING, (*QUEUED, "CANCELLED"), halves_call, "token"),
     transition("rescue", RUNNING, ("FAILED",), dies_of_crash, "crashes", "token"),
     transition(
         "rescue",

@@ -87,6 +87,28 @@ BUGS = [
         20,
     ),
     Bug(
+        "the crash of a call counts for each of its jobs",
+        "illegal transition",
+        (("WHEN halved IS NOT NULL THEN 0", "WHEN halved IS NOT NULL THEN 1"),),
+        "together",
+        "kill a worker",
+        20,
+    ),
+    Bug(
+        "a call takes jobs along that run elsewhere",
+        "illegal transition",
+        (
+            (
+                """AND status IN ('READY', 'SCHEDULED') AND keys ? 'chunk_by'
+                AND timeout IS NOT DISTINCT FROM leader.timeout""",
+                "AND status <> 'SUCCESSFUL' AND id <> leader.id AND keys ? 'chunk_by'",
+            ),
+        ),
+        "together",
+        "none",
+        20,
+    ),
+    Bug(
         "a rescue leaves the old token",
         "illegal transition",
         (

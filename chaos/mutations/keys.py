@@ -40,10 +40,9 @@ BUGS = [
         "queue limit exceeded",
         (
             (
-                """SELECT greatest( max_running - (
-                SELECT count(*) FROM pgjobs_job
-                WHERE status = 'RUNNING' AND queue_name = queue ), 0 )""",
-                "SELECT 1",
+                "greatest( max_running - ( SELECT count(*) FROM pgjobs_job",
+                "1 + greatest( max_running - max_running - ("
+                " SELECT count(*) FROM pgjobs_job",
             ),
         ),
         "narrow_queue",

@@ -9,10 +9,20 @@ import os
 import time
 from contextlib import suppress
 from datetime import timedelta
+from typing import TypedDict
 
 from django.db import connection, transaction
 
-from pgjobs import constant, current_job, enqueue, publish, schedule, subscribe, task
+from pgjobs import (
+    Chunk,
+    constant,
+    current_job,
+    enqueue,
+    publish,
+    schedule,
+    subscribe,
+    task,
+)
 from pgjobs.models import Job
 
 INSERT_EFFECT = """
@@ -54,6 +64,22 @@ def brief(mark: str, seconds: float = 0.0) -> dict:
     attempt = note("ran")
     time.sleep(seconds)
     return attempt
+
+
+class Shared(TypedDict):
+    mark: str
+    seconds: float
+
+
+@task(max_crashes=1_000, chunk=8, chunk_wait=0.5, on_chunk_error="bisect")
+def together(calls: Chunk[Shared]) -> list[dict]:
+    """Write down of each job of the call that it ran."""
+    with connection.cursor() as cursor:
+        for call in calls:
+            job = call.job
+            cursor.execute(INSERT_EFFECT, [job.id, job.life, job.attempt, "ran"])
+    time.sleep(max(call.args["seconds"] for call in calls))
+    return [{"attempt": call.job.attempt} for call in calls]
 
 
 @task(max_crashes=1_000)

@@ -2,6 +2,7 @@
 -- statement. PostgreSQL fires those of one moment in the order of their names. It reads
 -- the conditions of all triggers of a table with each statement, so there are few.
 
+-- What a job of a task with `chunk` has in its keys holds it up nowhere.
 -- A claim never fires it (worker_id), nor do the functions by which an admission writes:
 -- they have the setting of the last part. A job that waits always has a `waiting_for`.
 CREATE OR REPLACE TRIGGER pgjobs_queue_changed
@@ -9,7 +10,10 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     FOR EACH ROW
     WHEN (
         NEW.worker_id IS NULL
-        AND num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
+        AND num_nonnulls(
+            nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
+            NEW.line, NEW.waiting_for
+        ) > 0
         AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
@@ -28,6 +32,27 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
         OR NEW.status = 'WAITING' AND NEW.line IS NULL
     )
     EXECUTE FUNCTION pgjobs_queue_inserted();
+
+-- The rows of an INSERT look at a setting: the statement has asked whether a task is
+-- paused. Of all updates only one that makes a job READY asks, and no claim.
+CREATE OR REPLACE TRIGGER pgjobs_see_pauses
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+
+CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (NEW.status = 'READY' AND current_setting('pgjobs.pauses', true) = 'on')
+    EXECUTE FUNCTION pgjobs_stop_job();
+
+CREATE OR REPLACE TRIGGER pgjobs_stop_changed
+    BEFORE UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_stop_job();
 
 -- The columns that neither a claim nor a success names; constraints/is_job.sql has the
 -- others.
@@ -84,7 +109,8 @@ CREATE OR REPLACE TRIGGER pgjobs_notify_changed
         AND CASE
             WHEN NEW.finished_at IS NULL
                 THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
-            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
+            ELSE NEW.awaited OR NEW.dependencies IS NOT NULL
+                OR NEW.keys - '{chunk_by,chunk_wait}'::text[] <> '{}'
         END
     )
     EXECUTE FUNCTION pgjobs_notify_changed();

@@ -35,6 +35,9 @@ FEATURES: tuple[str, ...] = (
     "exporters",
     "http",
     "keeping",
+    "audit",
+    "overrides",
+    "chunks",
     "isolation",
     "job_pages",
 )

@@ -6,17 +6,13 @@ from io import StringIO
 from typing import Any
 
 import psycopg
-from django.core.management.base import (
-    BaseCommand,
-    CommandError,
-    OutputWrapper,
-    no_translations,
-)
+from django.core.management.base import CommandError, OutputWrapper, no_translations
 from django.db import connections
 from django.db.utils import Error as DjangoDatabaseError
 
 from ..base.database_choice import given_databases, queue_databases
 from .parameters import known_database
+from .speaking import Problems, QuietCommand
 
 ALL = "all"
 # Two aliases may lead to the same database, as around a pooler.
@@ -27,7 +23,7 @@ SELECT to_regclass('pgjobs_job') IS NOT NULL AND NOT pg_is_in_recovery(),
 """
 
 
-class QueueCommand(BaseCommand):
+class QueueCommand(QuietCommand):
     """A command that `--database all` runs for each database with a queue.
 
     It speaks English: scripts read what it prints, and most of it has no translation.
@@ -60,7 +56,8 @@ class QueueCommand(BaseCommand):
         if options.get("json"):
             out.write(json.dumps(printed, indent=2))
         if failed:
-            raise CommandError(
+            found = all(isinstance(error, Problems) for _, error in failed)
+            raise (Problems if found else CommandError)(
                 "\n".join(f"{alias}: {error}" for alias, error in failed),
                 returncode=max(error.returncode for _, error in failed),
             )

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic, time
 
 from django.apps import apps
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connections
 from django.utils import autoreload
 from django.utils.autoreload import get_child_arguments
@@ -41,13 +41,14 @@ from .running import (
     number_of,
     what_is_left,
 )
+from .speaking import HelpfulCommand
 from .worker_arguments import add_worker_arguments
 
 # With these codes jobs still run in threads. Only the end of the process stops them.
 THREADS_LEFT = (ExitCode.GRACE_OVER, ExitCode.SECOND_SIGNAL)
 
 
-class Command(BaseCommand):
+class Command(HelpfulCommand):
     help = "Run a worker: claim the jobs of the queues and execute them."
     has_given_up = False  # whether code of a job runs on
 

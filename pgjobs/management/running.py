@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 
 from django.conf import settings as django_settings
 from django.core.management.base import OutputWrapper
@@ -241,9 +242,15 @@ def banner(
         f"Tasks: {len(tasks)}{found}.",
     ]
     if verbosity > 1:
-        lines += [f"- {name}" for name in tasks]
+        lines += by_app(tasks)
     lines.append("Stop with Ctrl-C; a second time to stop at once.")
     return lines
+
+
+def by_app(tasks: Sequence[str]) -> Iterator[str]:
+    """Yield the names of tasks, sorted, those of one app on one line."""
+    for app, names in groupby(tasks, lambda name: name.rpartition(".")[0]):
+        yield f"- {app}: {', '.join(name.rpartition('.')[2] for name in names)}"
 
 
 def described_databases(aliases: Sequence[str]) -> str:

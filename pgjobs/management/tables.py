@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from django.core.management.base import OutputWrapper
 
 GAP = 2
-NARROWEST = 12  # of a column that is cut
+NARROWEST = 8  # of a column that is cut
+NARROWEST_TABLE = 60  # of a terminal
 EMPTY = ("", "-")
 
 
@@ -16,11 +17,13 @@ def print_table(
     rows: Sequence[Sequence],
     otherwise: str,
     long: Collection[str] = (),
+    notes: Sequence[str] = (),
 ) -> None:
     """Print rows under titles, or another text if there are none.
 
-    What reads a pipe gets all of each cell. On a terminal the columns whose titles are
-    in `long` are cut to its width. If that is not enough, each row takes several lines.
+    - `long`: titles of the columns that are cut to the width of a terminal. What reads
+      a pipe gets all of each cell. On a very narrow terminal a row takes several lines.
+    - `notes`: for each row a line that stands below it, or an empty text.
     """
     if not rows:
         out.write(otherwise)
@@ -29,15 +32,17 @@ def print_table(
     most = shutil.get_terminal_size().columns if out.isatty() else None
     if most is not None:
         cut_columns(cells, most, [titles.index(title) for title in long])
-    lines = list(lines_of(cells))
-    if most is not None and max(map(len, lines)) > most:
-        lines = list(blocks_of(titles, rows))
-    for line in lines:
-        out.write(line)
+    head, *lines = lines_of(cells)
+    if most is not None and (most < NARROWEST_TABLE or longest(head, *lines) > most):
+        head, *lines = ("", *map("\n".join, blocks_of(titles, rows)))
+    below = ("", *(notes or [""] * len(rows)))
+    for line, note in zip((head, *lines), below, strict=True):
+        if line:
+            out.write(f"{line}\n  {note}" if note else line)
 
 
-def widths_of(cells: list[list[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+def longest(*lines: str) -> int:
+    return max(map(len, lines))
 
 
 def cut_columns(cells: list[list[str]], most: int, columns: list[int]) -> None:
@@ -53,8 +58,16 @@ def cut_columns(cells: list[list[str]], most: int, columns: list[int]) -> None:
             line[column] = cut(line[column], widths[column])
 
 
+def widths_of(cells: list[list[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+
 def cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    """Return a text of at most this width; a name loses its middle."""
+    if len(text) <= width:
+        return text
+    end = 0 if " " in text else width // 2
+    return f"{text[: width - end - 1]}…{text[len(text) - end :]}"
 
 
 def lines_of(cells: list[list[str]]) -> Iterator[str]:
@@ -64,10 +77,12 @@ def lines_of(cells: list[list[str]]) -> Iterator[str]:
         yield (" " * GAP).join(padded).rstrip()
 
 
-def blocks_of(titles: Sequence[str], rows: Sequence[Sequence]) -> Iterator[str]:
+def blocks_of(titles: Sequence[str], rows: Sequence[Sequence]) -> Iterator[list[str]]:
     """Yield the lines of each row: its name, and below it what it holds."""
     for name, *cells in rows:
-        yield str(name)
-        for title, cell in zip(titles[1:], cells, strict=True):
-            if str(cell) not in EMPTY:
-                yield f"  {title}: {cell}" if title else f"  {cell}"
+        lines = [
+            f"  {title}: {cell}" if title else f"  {cell}"
+            for title, cell in zip(titles[1:], cells, strict=True)
+            if str(cell) not in EMPTY
+        ]
+        yield [str(name), *lines]

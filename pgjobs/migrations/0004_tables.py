@@ -2,7 +2,6 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
-import django.db.models.expressions
 import django.db.models.fields.json
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
@@ -283,6 +282,16 @@ class Migration(migrations.Migration):
             model_name='job',
             index=models.Index(models.F('finished_at'), condition=models.Q(('finished_at__isnull', False), ('keep', 'failed'), ('status', 'SUCCESSFUL')), name='pgjobs_job_success'),
         ),
+        AddMissingField(
+            model_name='job',
+            name='chunk',
+            field=models.JSONField(blank=True, db_comment='Its place in the latest call that it shared with other jobs, as JSON. NULL: there was none.', decoder=pgjobs.fields.LenientDecoder, null=True, verbose_name='call of many jobs'),
+        ),
+        RunFiles('constraints/chunk_key.sql'),
+        AddMissingIndex(
+            model_name='job',
+            index=models.Index(models.F('task'), models.F('queue_name'), pgjobs.fields.ChunkKey(), models.OrderBy(models.F('priority'), descending=True), models.F('turn'), condition=models.Q(('keys__has_key', 'chunk_by'), ('status__in', ('READY', 'SCHEDULED'))), name='pgjobs_job_chunk'),
+        ),
         migrations.CreateModel(
             name='Acknowledgement',
             fields=[
@@ -329,22 +338,50 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='figure',
             name='run_buckets',
-            field=pgjobs.fields.Histogram(db_comment='Pairs of a bucket and how many attempts ran for so long: bucket 0 is under 10 us, each further one reaches 1.2 times as far.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='run times'),
+            field=pgjobs.fields.Histogram(db_comment='Pairs of a bucket and how many attempts ran for so long: bucket 0 is under 10 us, each further one reaches 1.2 times as far.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='run times'),
         ),
         migrations.AddField(
             model_name='figure',
             name='wait_buckets',
-            field=pgjobs.fields.Histogram(db_comment='Claimed jobs by the time since they could run, like run_buckets.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='waiting times'),
+            field=pgjobs.fields.Histogram(db_comment='Claimed jobs by the time since they could run, like run_buckets.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='waiting times'),
         ),
         migrations.AlterField(
             model_name='figure',
             name='run_times',
-            field=pgjobs.fields.Histogram(db_comment='As release 0.9.0 counts attempts by run time: under 1 ms, under 2 ms, under 4 ms and so on; the last number has all others.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='run times'),
+            field=pgjobs.fields.Histogram(db_comment='As release 0.9.0 counts attempts by run time: under 1 ms, under 2 ms, under 4 ms and so on; the last number has all others.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='run times'),
         ),
         migrations.AlterField(
             model_name='figure',
             name='wait_times',
-            field=pgjobs.fields.Histogram(db_comment='Like run_times: the time since claimed jobs could run.', db_default=django.db.models.expressions.RawSQL("'{}'::integer[]", []), default=list, verbose_name='waiting times'),
+            field=pgjobs.fields.Histogram(db_comment='Like run_times: the time since claimed jobs could run.', db_default=models.Value('{}', models.TextField()), default=list, verbose_name='waiting times'),
+        ),
+        migrations.CreateModel(
+            name='Override',
+            fields=[
+                ('id', models.BigAutoField(db_comment='Number of the row; a new row draws the next.', primary_key=True, serialize=False, verbose_name='ID')),
+                ('is_held', models.BooleanField(db_comment='Whether all jobs that it pauses are known to wait. False: workers still look for READY ones.', db_default=False)),
+                ('max_running', models.IntegerField(blank=True, db_comment='How many jobs of each limit key run at a time. NULL: as the code says.', null=True, verbose_name='most running jobs')),
+                ('rate_number', models.IntegerField(blank=True, db_comment='How many jobs of each rate key start in its period. NULL: as the code says.', null=True)),
+                ('changed_in', models.BigIntegerField(db_comment='The transaction that paused it. Older ones may still have inserted READY jobs.', db_default=0)),
+                ('rate_seconds', models.FloatField(blank=True, db_comment='The period of rate_number in seconds. NULL: there is none.', null=True)),
+                ('paused_at', models.DateTimeField(blank=True, db_comment='Since when its jobs do not start. NULL: it is not paused.', null=True, verbose_name='paused at')),
+                ('changed_at', models.DateTimeField(db_comment='When it was changed last.', db_default=django.db.models.functions.datetime.Now(), verbose_name='changed at')),
+                ('until', models.DateTimeField(blank=True, db_comment='When it ends by itself. NULL: when it is lifted.', null=True, verbose_name='until')),
+                ('kind', models.CharField(choices=[('task', 'task'), ('lock', 'lock'), ('limit', 'limit'), ('rate', 'rate')], db_comment='task, lock, limit or rate.', max_length=10, verbose_name='kind')),
+                ('key', models.TextField(db_comment='Name of the task, or key of the lock, limit or rate.', verbose_name='key')),
+                ('note', models.TextField(blank=True, db_comment='Text of operators.', db_default='', verbose_name='note')),
+            ],
+            options={
+                'verbose_name': 'override',
+                'verbose_name_plural': 'overrides',
+                'db_table_comment': 'What operators have changed of tasks and keys at run time, stronger than the code until it is lifted or for a time.',
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('kind', 'key'), name='pgjobs_override_once'), models.CheckConstraint(condition=models.Q(models.Q(('max_running', None), ('max_running__gte', 1), _connector='OR'), models.Q(models.Q(('rate_number', None), ('rate_seconds', None)), models.Q(('rate_number__gte', 1), ('rate_seconds__gt', 0)), _connector='OR')), name='pgjobs_override_numbers')],
+            },
+        ),
+        migrations.AlterModelOptions(
+            name='taskdefinition',
+            options={'default_permissions': ('view', 'change'), 'verbose_name': 'task', 'verbose_name_plural': 'tasks'},
         ),
         RunFiles('tables/workers.sql', undone_by='tables/workers_undone.sql'),
         RunFiles('tables/durable.sql', undone_by='tables/durable_undone.sql'),

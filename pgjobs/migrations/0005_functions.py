@@ -542,7 +542,7 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_count_claimed(ids bigint[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pgjobs_count_starts(array_agg(keys || jsonb_build_object(
+    PERFORM pgjobs_count_starts(array_agg(pgjobs_keys_now(task, keys) || jsonb_build_object(
         'rate_started_at', extract(epoch FROM clock_timestamp())
     )))
     FROM pgjobs_job
@@ -707,6 +707,9 @@ BEGIN
     IF found.are_linked THEN
         obstacles := pgjobs_meet_links(ids);
     END IF;
+    IF EXISTS (SELECT FROM pgjobs_override WHERE paused_at IS NOT NULL) THEN
+        obstacles := obstacles || pgjobs_meet_pauses(ids, obstacles);
+    END IF;
     IF found.are_locked THEN
         obstacles := obstacles || pgjobs_meet_locks(ids, obstacles);
     END IF;
@@ -851,6 +854,7 @@ DECLARE
     first record;
     served text[];
     mixed text[] := '{}';  -- lines with jobs that are skipped
+    is_changed CONSTANT boolean := pgjobs_changes_flow();
 BEGIN
     SELECT array_agg(wanted.line) AS lines, array_agg(id) AS ids,
         array_agg(keys) AS keys, array_agg(priority) AS priorities,
@@ -861,7 +865,10 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT *, row_number() OVER () AS place
         FROM (
-            SELECT id, keys, priority, turn, queue_name FROM pgjobs_job AS job
+            SELECT id, priority, turn, queue_name, CASE
+                    WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys
+                END AS keys
+            FROM pgjobs_job AS job
             -- The second condition is the index's own.
             WHERE job.line = wanted.line AND job.line LIKE '% %'
             ORDER BY job.line, priority DESC, turn LIMIT number
@@ -897,7 +904,10 @@ BEGIN
                 ) AS place
             FROM hop
             CROSS JOIN LATERAL (
-                SELECT id, keys, priority, turn FROM pgjobs_job AS job
+                SELECT id, priority, turn, CASE
+                        WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys
+                    END AS keys
+                FROM pgjobs_job AS job
                 WHERE job.line = hop.line AND job.queue_name = hop.queue_name
                 ORDER BY priority DESC, turn LIMIT number
             ) AS job
@@ -1047,10 +1057,13 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_meet_limits(
     ids bigint[], INOUT obstacles jsonb, OUT freed_keys jsonb[]
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    is_changed CONSTANT boolean := pgjobs_changes_flow();
 BEGIN
     WITH job AS MATERIALIZED (
         SELECT id, priority, turn, keys ->> 'limit_key' AS key,
-            (keys -> 'max_running')::integer AS allows,
+            (CASE WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys END
+                -> 'max_running')::integer AS allows,
             pgjobs_line('limit', keys ->> 'limit_key') AS own_line,
             line <> pgjobs_line('limit', keys ->> 'limit_key') AS comes_from_elsewhere
         FROM pgjobs_job
@@ -1325,6 +1338,7 @@ $$;
     ids bigint[], obstacles jsonb, at timestamptz
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
+    is_changed CONSTANT boolean := pgjobs_changes_flow();
     rate_keys text[];
     heads bigint[];
 BEGIN
@@ -1356,10 +1370,14 @@ BEGIN
         ),
         job AS MATERIALIZED (
             SELECT id, priority, turn, id = ANY (heads) AS is_head,
-                keys ->> 'rate_key' AS rate_key, pgjobs_rate_number(keys) AS number,
-                (keys -> 'rate_interval')::float8 AS step,
-                (keys -> 'rate_burst')::integer AS burst
+                keys ->> 'rate_key' AS rate_key, pgjobs_rate_number(own.now) AS number,
+                (own.now -> 'rate_interval')::float8 AS step,
+                (own.now -> 'rate_burst')::integer AS burst
             FROM pgjobs_job
+            CROSS JOIN LATERAL (
+                SELECT CASE WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys END
+                OFFSET 0
+            ) AS own (now)
             WHERE id = ANY (ids || heads) AND keys ? 'rate_key'
                 AND NOT obstacles ? id::text
         ),
@@ -1667,15 +1685,20 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_note_started() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    keys jsonb := NEW.keys;
 BEGIN
     IF NOT has_table_privilege('pgjobs_note', 'INSERT') THEN
         RETURN NULL;
     END IF;
+    IF has_table_privilege('pgjobs_override', 'SELECT') AND pgjobs_changes_flow() THEN
+        keys := pgjobs_keys_now(NEW.task, keys);
+    END IF;
     INSERT INTO pgjobs_note (keys) VALUES (jsonb_build_object(
-        'rate_key', NEW.keys -> 'rate_key',
-        'rate_interval', NEW.keys -> 'rate_interval',
-        'rate_burst', NEW.keys -> 'rate_burst',
-        'rate_number', NEW.keys -> 'rate_number',
+        'rate_key', keys -> 'rate_key',
+        'rate_interval', keys -> 'rate_interval',
+        'rate_burst', keys -> 'rate_burst',
+        'rate_number', keys -> 'rate_number',
         'rate_started_at', extract(epoch FROM NEW.last_attempted_at)
     ));
     RETURN NULL;
@@ -1859,6 +1882,13 @@ BEGIN
         NEW.keys := NEW.keys || jsonb_build_object(
             'ends_at', extract(epoch FROM greatest(NEW.run_after, statement_timestamp()))
                 + (NEW.keys -> 'deadline')::numeric
+        );
+    END IF;
+    IF NEW.keys ? 'chunk_wait' AND NEW.run_after IS NULL
+        AND jsonb_typeof(NEW.keys -> 'chunk_wait') = 'number'
+    THEN
+        NEW.run_after := NEW.enqueued_at + make_interval(
+            secs => least((NEW.keys -> 'chunk_wait')::numeric, 86400)::float8
         );
     END IF;
     IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
@@ -3070,6 +3100,33 @@ BEGIN
     );
     RETURN mark || left(padded, places::integer) || '.'
         || right(padded, -places::integer);
+END
+$$;
+""",
+    ),
+    "function pgjobs_halved_call": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_halved_call(
+    chunk jsonb, life integer, attempts integer
+) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF chunk ->> 'attempt' = format('%s:%s', life, attempts)
+        AND chunk ->> 'place' ~ '^[1-9][0-9]{0,8}$'
+        AND chunk ->> 'members' ~ '^[1-9][0-9]{0,8}$' AND chunk ->> 'members' <> '1'
+    THEN
+        RETURN jsonb_build_object(
+            'attempt', chunk -> 'attempt', 'alone', chunk -> 'attempt',
+            'call', chunk -> 'call', 'first', chunk -> 'first',
+            'part', format(
+                '%s.%s', chunk ->> 'call',
+                (
+                    2 * ((chunk -> 'place')::bigint - 1) >= (chunk -> 'members')::bigint
+                )::integer
+            )
+        ) || CASE WHEN chunk ? 'ids' THEN jsonb_build_object('ids', chunk -> 'ids')
+            ELSE '{}' END;
+    END IF;
+    RETURN NULL;
 END
 $$;
 """,
@@ -5318,7 +5375,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id', 'results', 'masked'
+            'needs', 'batch_id', 'results', 'masked', 'chunk_by', 'chunk_wait'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -5329,6 +5386,11 @@ BEGIN
                     THEN 'keys: on_success and on_failure must be names of tasks'
                 WHEN jsonb_typeof(NEW.keys -> 'masked') <> 'array'
                     THEN 'keys: masked must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_by') <> 'array'
+                    THEN 'keys: chunk_by must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_wait') <> 'number'
+                    OR (NEW.keys ->> 'chunk_wait')::numeric NOT BETWEEN 0 AND 86400
+                    THEN 'keys: chunk_wait must be seconds, at most a day'
             END;
             IF fault IS NULL AND NEW.keys ? 'results' THEN
                 EXECUTE pg_catalog.format(
@@ -5449,7 +5511,7 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[]
-        - '{isolated,masked,encrypted}'::text[] <> '{}'
+        - '{isolated,masked,encrypted,chunk_by,chunk_wait}'::text[] <> '{}'
 $$;
 """,
     ),
@@ -6393,6 +6455,308 @@ AS $$
 $$;
 """,
     ),
+    "function pgjobs_changes_flow": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_changes_flow() RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (
+        SELECT FROM pgjobs_override
+        WHERE max_running IS NOT NULL OR rate_number IS NOT NULL
+    )
+$$;
+""",
+    ),
+    "function pgjobs_end_overrides": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_end_overrides(most integer) RETURNS integer
+LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    number integer;
+BEGIN
+    WITH ended AS (
+        DELETE FROM pgjobs_override
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM pgjobs_override WHERE until <= clock_timestamp()
+            LIMIT most FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING id, kind, key, until
+    ),
+    entry AS (
+        INSERT INTO pgjobs_auditentry (actor, via, act, model, object_id, number, chosen)
+        SELECT 'pgjobs', 'SQL', 'end', 'override', id, 1, kind || ' ' || key
+        FROM ended
+    )
+    SELECT count(*) INTO number FROM ended;
+    RETURN number;
+END
+$$;
+""",
+    ),
+    "function pgjobs_hold_ready": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_hold_ready(
+    INOUT after_priority integer, INOUT after_turn bigint, most integer,
+    OUT number_held integer, OUT has_more boolean, OUT has_skipped boolean
+) LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    found record;
+    number_of_keyed integer;
+BEGIN
+    SELECT array_agg(id) FILTER (WHERE line IS NOT NULL AND keys IS NULL) AS plain,
+        array_agg(id) FILTER (WHERE line IS NOT NULL AND keys IS NOT NULL) AS keyed,
+        count(*) = most AS has_more,
+        (array_agg(priority ORDER BY place DESC))[1] AS priority,
+        (array_agg(turn ORDER BY place DESC))[1] AS turn
+    INTO found
+    FROM (
+        SELECT id, keys, priority, turn, pgjobs_paused_line(task, keys) AS line,
+            row_number() OVER () AS place
+        FROM (
+            -- LIKE: the condition of the index.
+            (
+                SELECT id, task, keys, priority, turn FROM pgjobs_job
+                WHERE status LIKE 'READY%'
+                    AND priority = after_priority AND turn > after_turn
+                ORDER BY priority DESC, turn LIMIT most
+            )
+            UNION ALL
+            (
+                SELECT id, task, keys, priority, turn FROM pgjobs_job
+                WHERE status LIKE 'READY%' AND priority < after_priority
+                ORDER BY priority DESC, turn LIMIT most
+            )
+            LIMIT most
+        ) AS walked
+        OFFSET 0
+    ) AS job;
+    has_more := found.has_more;
+    after_priority := coalesce(found.priority, after_priority);
+    after_turn := coalesce(found.turn, after_turn);
+    PERFORM set_config('pgjobs.admits', 'on', true);
+    UPDATE pgjobs_job
+    SET status = 'WAITING', waiting_for = 'limit', line = pgjobs_paused_line(task, NULL)
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_job WHERE id = ANY (found.plain)
+        FOR NO KEY UPDATE SKIP LOCKED
+    ))
+        AND status || '' = 'READY';  -- see sql/worker/claim/pick.sql
+    GET DIAGNOSTICS number_held = ROW_COUNT;
+    PERFORM set_config('pgjobs.admits', '', true);
+    UPDATE pgjobs_job
+    SET status = 'WAITING',
+        waiting_for = coalesce(pgjobs_first_obstacle(keys, dependencies), 'limit')
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM pgjobs_job WHERE id = ANY (found.keyed)
+        FOR NO KEY UPDATE SKIP LOCKED
+    ))
+        AND status || '' = 'READY';
+    GET DIAGNOSTICS number_of_keyed = ROW_COUNT;
+    number_held := number_held + number_of_keyed;
+    has_skipped := number_held < coalesce(cardinality(found.plain), 0)
+        + coalesce(cardinality(found.keyed), 0);
+END
+$$;
+""",
+    ),
+    "function pgjobs_keys_now": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_keys_now(task text, keys jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    changed record;
+BEGIN
+    IF (keys ?| ARRAY['limit_key', 'rate_key']) IS NOT TRUE THEN
+        RETURN keys;
+    END IF;
+    SELECT (array_agg(max_running ORDER BY own.place)
+            FILTER (WHERE max_running IS NOT NULL AND own.kind <> 'rate'))[1]
+            AS max_running,
+        (array_agg(rate_number ORDER BY own.place)
+            FILTER (WHERE rate_number IS NOT NULL AND own.kind <> 'limit'))[1]
+            AS rate_number,
+        (array_agg(rate_seconds ORDER BY own.place)
+            FILTER (WHERE rate_number IS NOT NULL AND own.kind <> 'limit'))[1]
+            AS rate_seconds
+    INTO changed
+    FROM (
+        VALUES (1, 'limit', keys ->> 'limit_key'), (2, 'rate', keys ->> 'rate_key'),
+            (3, 'task', task)
+    ) AS own (place, kind, key)
+    CROSS JOIN LATERAL (
+        SELECT * FROM pgjobs_override AS override
+        WHERE override.kind = own.kind AND override.key = own.key
+            AND (until IS NULL OR until > clock_timestamp())
+        OFFSET 0
+    ) AS override;
+    IF changed.max_running IS NOT NULL AND keys ? 'limit_key' THEN
+        keys := keys || jsonb_build_object('max_running', changed.max_running);
+    END IF;
+    IF changed.rate_number IS NOT NULL AND keys ? 'rate_key' THEN
+        keys := keys || jsonb_build_object(
+            'rate_number', changed.rate_number,
+            'rate_interval', changed.rate_seconds / changed.rate_number,
+            -- What is paced stays so, and what is not paced is not.
+            'rate_burst', CASE
+                WHEN (keys -> 'rate_burst')::integer < pgjobs_rate_number(keys)
+                    THEN least((keys -> 'rate_burst')::integer, changed.rate_number)
+                ELSE changed.rate_number
+            END
+        );
+    END IF;
+    RETURN keys;
+END
+$$;
+""",
+    ),
+    "function pgjobs_let_go": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_let_go(most integer) RETURNS integer
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    number integer;
+BEGIN
+    UPDATE pgjobs_job SET line = 'arrived'
+    WHERE id = ANY (ARRAY(
+        SELECT job.id
+        FROM (
+            WITH RECURSIVE hop (line) AS (
+                (
+                    SELECT line FROM pgjobs_job
+                    WHERE line > 'paused ' AND line < 'paused!' ORDER BY line LIMIT 1
+                )
+                UNION ALL
+                SELECT (
+                    SELECT line FROM pgjobs_job
+                    WHERE line > hop.line AND line < 'paused!' ORDER BY line LIMIT 1
+                )
+                FROM hop WHERE hop.line IS NOT NULL
+            )
+            SELECT line FROM hop
+            WHERE line IS NOT NULL AND NOT EXISTS (
+                SELECT FROM pgjobs_override
+                WHERE paused_at IS NOT NULL
+                    AND (until IS NULL OR until > clock_timestamp())
+                    AND pgjobs_line('paused', kind || ' ' || key) = hop.line
+            )
+        ) AS ended
+        CROSS JOIN LATERAL (
+            SELECT id FROM pgjobs_job WHERE line = ended.line
+            ORDER BY line, queue_name, priority DESC, turn LIMIT most
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS job
+        LIMIT most
+    ));
+    GET DIAGNOSTICS number = ROW_COUNT;
+    IF number > 0 THEN
+        PERFORM pg_notify('pgjobs_admission', '');
+    END IF;
+    RETURN number;
+END
+$$;
+""",
+    ),
+    "function pgjobs_meet_pauses": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_meet_pauses(ids bigint[], obstacles jsonb)
+RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT coalesce(
+            jsonb_object_agg(
+                id, jsonb_build_object('waiting_for', 'limit', 'line', own.line)
+            ),
+            '{}'
+        )
+        FROM pgjobs_job AS job
+        CROSS JOIN LATERAL (
+            SELECT pgjobs_paused_line(job.task, job.keys) OFFSET 0
+        ) AS own (line)
+        WHERE id = ANY (ids) AND NOT obstacles ? id::text AND own.line IS NOT NULL
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_paused_line": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_paused_line(task text, keys jsonb) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT pgjobs_line('paused', own.kind || ' ' || own.key)
+        FROM (
+            VALUES ('task', task), ('lock', keys ->> 'lock'),
+                ('limit', keys ->> 'limit_key'), ('rate', keys ->> 'rate_key')
+        ) AS own (kind, key)
+        CROSS JOIN LATERAL (
+            SELECT FROM pgjobs_override AS override
+            WHERE override.kind = own.kind AND override.key = own.key
+                AND paused_at IS NOT NULL
+                AND (until IS NULL OR until > clock_timestamp())
+            OFFSET 0
+        ) AS pause
+        LIMIT 1
+    );
+END
+$$;
+""",
+    ),
+    "function pgjobs_see_pauses": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_see_pauses() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    was_seen CONSTANT boolean := current_setting('pgjobs.pauses', true) = 'on';
+    is_seen boolean := false;
+BEGIN
+    IF has_table_privilege('pgjobs_override', 'SELECT') THEN
+        is_seen := EXISTS (
+            SELECT FROM pgjobs_override
+            WHERE kind = 'task' AND paused_at IS NOT NULL
+                AND (until IS NULL OR until > clock_timestamp())
+        );
+    END IF;
+    IF is_seen <> coalesce(was_seen, false) THEN
+        PERFORM set_config(
+            'pgjobs.pauses', CASE WHEN is_seen THEN 'on' ELSE '' END, true
+        );
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
+    "function pgjobs_stop_job": (
+        None,
+        r"""CREATE OR REPLACE FUNCTION pgjobs_stop_job() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF has_table_privilege('pgjobs_override', 'SELECT') THEN
+        NEW.line := pgjobs_paused_line(NEW.task, NULL);
+    END IF;
+    IF NEW.line IS NOT NULL THEN
+        NEW.status := 'WAITING';
+        NEW.waiting_for := 'limit';
+    END IF;
+    RETURN NEW;
+END
+$$;
+""",
+    ),
     "function pgjobs_batch_outcome": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_batch_outcome(
     batch bigint, OUT outcome text, OUT culprit bigint, OUT failed bigint
@@ -6963,6 +7327,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_room": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgjq" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825649, pg_catalog.hashtext(queue)
+    ) THEN
+        RETURN 0;
+    END IF;
+    RETURN (
+        SELECT greatest(
+            max_running - (
+                SELECT count(*) FROM pgjobs_job
+                WHERE status = 'RUNNING' AND queue_name = queue
+            ),
+            0
+        )
+        FROM pgjobs_queue WHERE name = queue
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- The class of these locks: "pgjq" in ASCII.
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(
+        1885825649, pg_catalog.hashtext(queue)
+    ) THEN
+        RETURN 0;
+    END IF;
+    RETURN (
+        SELECT greatest(
+            max_running - (
+                SELECT count(*) FROM pgjobs_job
+                WHERE status = 'RUNNING' AND queue_name = queue
+                    -- A call of many jobs counts as one, by its first.
+                    AND (
+                        chunk ->> 'first' <> id::text
+                        AND chunk ->> 'attempt' = life || ':' || attempts
+                    ) IS NOT TRUE
+            ),
+            0
+        )
+        FROM pgjobs_queue WHERE name = queue
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_served_of": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_served_of(names text[]) RETURNS text[]
@@ -7383,7 +7798,7 @@ BEGIN
                 FROM (
                     -- It waits from now on. The sleep of a task belongs to the old life.
                     SELECT CASE
-                        WHEN job.run_after > clock_timestamp()
+                        WHEN (job.run_after > clock_timestamp()) IS TRUE
                             AND NOT pgjobs_is_asleep(job.id, job.life, job.run_after)
                             THEN job.run_after
                         ELSE clock_timestamp()
@@ -7609,6 +8024,59 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_queue_changed": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
+    BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_queue_changed();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
+    BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND num_nonnulls(
+            nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
+            NEW.line, NEW.waiting_for
+        ) > 0
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_queue_changed();
+""",
+    ),
+    "trigger pgjobs_see_pauses": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_see_pauses
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+""",
+    ),
+    "trigger pgjobs_stop_inserted": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (NEW.status = 'READY' AND current_setting('pgjobs.pauses', true) = 'on')
+    EXECUTE FUNCTION pgjobs_stop_job();
+""",
+    ),
+    "trigger pgjobs_stop_changed": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_changed
+    BEFORE UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_stop_job();
+""",
+    ),
     "trigger pgjobs_check_job": (
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT OR UPDATE OF
@@ -7644,6 +8112,35 @@ $$;
     FOR EACH ROW
     WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
     EXECUTE FUNCTION pgjobs_note_started();
+""",
+    ),
+    "trigger pgjobs_notify_changed": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
+        END
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
+    AFTER UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.worker_id IS NULL
+        AND CASE
+            WHEN NEW.finished_at IS NULL
+                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
+            ELSE NEW.awaited OR NEW.dependencies IS NOT NULL
+                OR NEW.keys - '{chunk_by,chunk_wait}'::text[] <> '{}'
+        END
+    )
+    EXECUTE FUNCTION pgjobs_notify_changed();
 """,
     ),
     "trigger pgjobs_undone": (
@@ -7735,7 +8232,9 @@ BEGIN
                     'pgjobs_first_obstacle', 'pgjobs_first_line', 'pgjobs_leave_note',
                     'pgjobs_free_keys', 'pgjobs_replace_held', 'pgjobs_follow_up',
                     'pgjobs_token_beyond', 'pgjobs_enqueued_in', 'pgjobs_cluster',
-                    'pgjobs_ends_for_others', 'pgjobs_fault_of_results'
+                    'pgjobs_ends_for_others', 'pgjobs_fault_of_results',
+                    'pgjobs_paused_line', 'pgjobs_line', 'pgjobs_changes_flow',
+                    'pgjobs_keys_now', 'pgjobs_rate_number'
                 )
                     THEN 'GRANT EXECUTE ON ROUTINE %s TO PUBLIC'
                 ELSE 'REVOKE ALL ON ROUTINE %s FROM PUBLIC'
@@ -8071,13 +8570,17 @@ CALLS = [
     "pgjobs_deliver",
     "pgjobs_deliver_late",
     "pgjobs_end_lives",
+    "pgjobs_end_overrides",
     "pgjobs_ends_for_others",
     "pgjobs_find_awaited",
     "pgjobs_free_keys",
+    "pgjobs_halved_call",
+    "pgjobs_hold_ready",
     "pgjobs_host_room",
     "pgjobs_is_served",
     "pgjobs_is_waited_for",
     "pgjobs_leave_note",
+    "pgjobs_let_go",
     "pgjobs_mark_step",
     "pgjobs_matches",
     "pgjobs_newest",
@@ -8108,6 +8611,7 @@ FILES = {
     "tables/admission.sql": "020c642d819f5692aa97a4c7f66ea49dcbe8254c9a273f0394d37d67efd36797",
     "tables/schedules.sql": "44acd465abe0d2c30c2e0e94d980b7044c5b4fe2e7cc0a773009668d5d536472",
     "tables/events.sql": "4f8b70e6115abf540e3a473c6288e5509e48d428bb2b1da29df2bd41d7a0d676",
+    "constraints/chunk_key.sql": "4e54c4ca169ff951f56bcabba9c11b6e6eaa5033d317594471c9ed5afdcade7b",
     "tables/workers.sql": "4a510fb097d224b46ef53e089589bd874620c06d5e0e7c97dbc989f004db5b31",
     "tables/durable.sql": "9be46d8471942690b0e4896f1ed0be4515f9530a04a721ac42940ce0d7b93669",
     "tables/without_candidate.sql": "f282105855227e0c26022a91d8b0dcafed67a392db8bacbc7ae1d98fd32321cb",

@@ -28,6 +28,7 @@ from .worker import Worker
 from ..features.definitions.tables import Manifest, ManifestEntry
 from ..features.events.tables import Delivery, Event, Subscription
 from ..features.moving.tables import Move, Parcel
+from ..features.overrides.tables import Override
 from ..features.schedules.tables import Schedule, Tick
 from ..features.steps.tables import Step
 
@@ -53,6 +54,7 @@ __all__ = [
     "ManifestEntry",
     "Move",
     "Note",
+    "Override",
     "Parcel",
     "Predecessor",
     "Prerequisite",

@@ -61,7 +61,7 @@ class TaskDefinition(Table):
         db_table_comment = (
             "Tasks that code declares, or once did. Only code changes them."
         )
-        default_permissions = ("view",)
+        default_permissions = ("view", "change")
 
     def __str__(self) -> str:
         return self.name

@@ -16,6 +16,7 @@ from ..base.addresses import status_url
 from ..base.queue_database import database_of_acts
 from ..conf import FINISHED
 from ..features import entries
+from ..fields import ChunkKey
 from ..queue import waiting
 from .job_columns import JobColumns
 from .job_set import HOLDS_KEY, JobManager
@@ -130,6 +131,18 @@ class Job(JobMethods, JobColumns, Returning[Value]):
                 "id",
                 condition=Q(keys__has_key="first_id"),
                 name="pgjobs_job_first",
+            ),
+            # Only jobs of tasks with `chunk` pay for it: see chunks/gather.sql.
+            models.Index(
+                "task",
+                "queue_name",
+                ChunkKey(),
+                F("priority").desc(),
+                "turn",
+                condition=Q(
+                    keys__has_key="chunk_by", status__in=("READY", "SCHEDULED")
+                ),
+                name="pgjobs_job_chunk",
             ),
             models.Index(
                 "status",

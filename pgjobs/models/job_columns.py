@@ -297,6 +297,15 @@ class JobColumns(Table):
         db_comment="failed: its success is deleted once nothing needs it. worker: "
         "PGJOBS['KEEP'] of its worker decides. all, NULL: it stays.",
     )
+    # See features/chunks/gather.sql.
+    chunk = models.JSONField(
+        _("call of many jobs"),
+        decoder=LenientDecoder,
+        null=True,
+        blank=True,
+        db_comment="Its place in the latest call that it shared with other jobs, as "
+        "JSON. NULL: there was none.",
+    )
 
     class Meta:
         abstract = True

@@ -66,9 +66,15 @@ class ClaimedJob(NamedTuple):
     resumed: str | None = None
 
     @property
+    def call(self) -> Any:
+        """The call that it shares with others, if a feature lets jobs share one."""
+        return None
+
+    @property
     def is_last_chance(self) -> bool:
         """Whether one more crash would fail the job. Then it must run alone."""
-        return self.crashes + 1 >= self.max_crashes
+        call = self.call
+        return self.crashes + 1 >= self.max_crashes or bool(call and call.runs_alone)
 
 
 class Range(NamedTuple):

@@ -124,6 +124,8 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
             return gettext("waits for its rate, until %(time)s") % {"time": time}
         case "arrived":
             return gettext("waits for a worker to admit it")
+        case "paused":
+            return gettext("%(what)s is paused") % {"what": obstacle.key or "?"}
         case "unserved":
             return gettext("waits until its queue is served")
         case None:

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 def get_task(name: str) -> "Task[..., Any, Any]":
     """Return the task that has this name or alias, to enqueue it.
 
-    `name`: such as "reports.generate". Raises UnknownTask, which names the nearest.
+    `name`: such as "reports.generate", or the path of a task of `django.tasks`. Raises
+    UnknownTask, which names the nearest.
     """
-    try:
-        return registry.get(str(name))
-    except UnknownTask:
-        raise UnknownTask(name, nearest_task(name)) from None
+    if task := registry.find(str(name)) or registry.find_by_path(str(name)):
+        return task
+    raise UnknownTask(name, nearest_task(name))
 
 
 def nearest_task(name: str) -> str | None:
     """Return the name that was probably meant: a similar one, or of the same ending."""
-    known = registry.names()
+    known = [each for task in registry.all_tasks() for each in task.names]
     if near := get_close_matches(str(name), known, n=1):
         return near[0]
     ending = str(name).rpartition(".")[2]

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from . import arguments
+
 if TYPE_CHECKING:
     from ..models import Batch, Job
     from .arguments import Signature, Stored
@@ -22,6 +24,14 @@ class OptionGroup:
 
     def __post_init__(self) -> None:
         """Raise InvalidTask for values that cannot be."""
+
+    def signed(self, function: Callable) -> Callable:
+        """Return what has the jobs' parameters: the function itself, or another one."""
+        return function
+
+    def signature(self, task_name: str, function: Callable) -> "Signature":
+        """Return the checked parameters of what `signed` has returned."""
+        return arguments.Signature(task_name, function)
 
     @property
     def execution(self) -> "Callable[..., Any] | None":

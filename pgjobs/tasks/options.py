@@ -260,9 +260,9 @@ def check_known(where: str, options: Mapping[str, Any], known: Iterable[str]) ->
     if unknown:
         listed = ", ".join(sorted(map(repr, unknown)))
         cure = belonging(unknown) or meant(unknown, known)
-        raise InvalidTask(
-            f"{where} has no option {listed}{cure}; it has {', '.join(sorted(known))}."
-        )
+        # A cure says enough: the names of all options are a wall.
+        rest = "" if cure else f"; it has {', '.join(sorted(known))}"
+        raise InvalidTask(f"{where} has no option {listed}{cure}{rest}.")
 
 
 def belonging(unknown: Iterable[str]) -> str:

@@ -21,6 +21,8 @@ class TaskSource(Protocol):
 
     def find_task(self, name: str) -> "Task | None": ...
 
+    def find_by_path(self, path: str) -> "Task | None": ...
+
     def load_tasks(self) -> None: ...
 
     def known_tasks(self) -> "Iterator[Task]": ...
@@ -67,6 +69,12 @@ class Registry:
             if task := source.find_task(name):
                 return task
         return None
+
+    def find_by_path(self, path: str) -> "Task | None":
+        """Return the task of a source at this path, which stands in no row, or None."""
+        self.load_sources()
+        found = (source.find_by_path(path) for source in self.sources)
+        return next(filter(None, found), None)
 
     def has_own_process(self, name: str) -> bool:
         """Whether jobs of the task crash alone."""

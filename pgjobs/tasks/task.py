@@ -84,8 +84,9 @@ class Task(Generic[P, R, J]):
         self.options = options or Options()
         self.declarations: dict[type, list[Any]] = defaultdict(list)
         self.given_options: frozenset[str] = frozenset()
-        self.options.check(function)
-        self.options.check_sensitive(function)
+        self.signed = self.options.signed(function)  # has the parameters of jobs
+        self.options.check(self.signed)
+        self.options.check_sensitive(self.signed)
         check_wait(self.options.backoff)
         self.original = self  # copies that `using` makes share it
         self.is_late = is_late(function.__module__)
@@ -129,7 +130,7 @@ class Task(Generic[P, R, J]):
         """The checked parameters; raises InvalidTask if a hint cannot work."""
         if self.original is not self:
             return self.original.signature
-        signature = Signature(self.name, self.function)
+        signature = self.options.signature(self.name, self.signed)
         self.options.definition(signature)  # raises InvalidTask
         self.options.complete(signature)
         return signature
@@ -144,7 +145,10 @@ class Task(Generic[P, R, J]):
         return inspect.iscoroutinefunction(self.function)
 
     def has_dependencies(self) -> bool:
-        """Whether its jobs have the column `dependencies`; ask `registry.derived`."""
+        """Return whether its jobs have the column `dependencies`.
+
+        Tasks that are declared later may change that: ask `registry.derived`.
+        """
         return self.options.has_dependencies(self)
 
     @overload
@@ -200,7 +204,7 @@ class Task(Generic[P, R, J]):
         changes = overridden(changes)
         other.options = replace(self.options, **changes)
         other.changes = self.changes | changes
-        other.options.check(self.function)
+        other.options.check(self.signed)
         check_given(set(changes), other.options)
         return other
 

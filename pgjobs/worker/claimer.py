@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
+from ..features import modules
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits, Success
 from ..queue.recording import deleting
@@ -84,11 +85,11 @@ class Capacity:
         """Return what the pass that begins may record and claim."""
         in_flight = self.in_flight
         successes = in_flight.recordable_as(Success) if in_flight.unrecorded else []
-        if successes and not self.lifetime.is_over:
+        if successes and not (self.lifetime.is_over or in_flight.companions):
             # To record all would leave the slots nothing to run until the claim has
             # brought others.
             successes = successes[: max(len(in_flight.jobs) // 2, self.options.slots)]
-        held = len(in_flight.jobs) - len(successes)
+        held = in_flight.slots_without(successes)
         slots = self.free_slots(held)
         admitting = self.admitting
         admits = now >= admitting.next_event or (
@@ -106,7 +107,7 @@ class Capacity:
     @property
     def has_room(self) -> bool:
         """Whether a job may begin at once."""
-        return self.free_slots(len(self.in_flight.jobs)) > 0
+        return self.free_slots(self.in_flight.slots_without()) > 0
 
     def free_slots(self, held: int) -> int:
         """Return how many jobs may begin beside those that the worker holds."""
@@ -278,9 +279,11 @@ class Claimer:
     def begin(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hand jobs that were claimed to the slots."""
         if jobs:
+            for module in modules("gathering"):
+                jobs = module.gathered(self, jobs)
             was_idle = self.in_flight.is_empty
             self.in_flight.claim(jobs)
-            self.recorder.executor.submit(jobs)
+            self.recorder.executor.submit(self.in_flight.take_slots(jobs))
             if was_idle:
                 # Let the slot's thread go first. Beside other jobs this costs switches.
                 sleep(0)

@@ -24,6 +24,7 @@ class InFlight:
         self.claimed_at: dict[int, float] = {}  # monotonic times
         self.ended_at: dict[int, float] = {}
         self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
+        self.companions: set[int] = set()  # of those that share the slot of another job
         # The tokens of jobs whose successes a feature deletes unless needed, and of
         # those that a statement may have deleted whose answer was lost.
         self.deletable: set[int] = set()
@@ -60,6 +61,22 @@ class InFlight:
                 self.keyed.add(job.lease_token)
             if job.keep in self.kinds:
                 self.deletable.add(job.lease_token)
+            if job.call and job.call.members[0] is not job:
+                self.companions.add(job.lease_token)
+
+    def take_slots(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
+        """Return those of these jobs that take a slot of their own."""
+        companions = self.companions
+        if not companions:
+            return jobs
+        return [job for job in jobs if job.lease_token not in companions]
+
+    def slots_without(self, outcomes: Sequence[Outcome] = ()) -> int:
+        """Return how many slots are taken once these outcomes are stored."""
+        if not self.companions:
+            return len(self.jobs) - len(outcomes)
+        stored = {outcome.lease_token for outcome in outcomes}
+        return len(self.jobs.keys() - self.companions - stored)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
@@ -98,7 +115,9 @@ class InFlight:
     @property
     def without_slot(self) -> int:
         """How many jobs take no slot: their outcomes cannot be stored."""
-        return min(len(self.kept), MOST_KEPT) if self.locked or self.failing else 0
+        if not (self.locked or self.failing):
+            return 0
+        return min(len(self.kept - self.companions), MOST_KEPT)
 
     @property
     def recordable(self) -> list[Outcome]:
@@ -127,7 +146,7 @@ class InFlight:
     @property
     def runs_last_chance(self) -> bool:
         """Whether the only job in flight is one that must run alone."""
-        return len(self.jobs) == 1 and any(
+        return self.slots_without() == 1 and any(
             job.is_last_chance and not registry.has_own_process(job.task)
             for job in self.jobs.values()
         )
@@ -149,7 +168,7 @@ class InFlight:
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
         for tokens in (
             *(self.keyed, self.deletable, self.in_doubt),
-            *(self.locked, self.failing, self.failed_over),
+            *(self.locked, self.failing, self.failed_over, self.companions),
         ):
             if tokens:  # in most passes all are empty
                 tokens.difference_update(outcome.lease_token for outcome in outcomes)

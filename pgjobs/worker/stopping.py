@@ -168,7 +168,10 @@ class Stopping:
         unstarted += sum(each.kill_running() for each in self.executor.beside)
         self.recorder.gather()
         running = self.in_flight.still_running
-        self.in_flight.put(release(job, STOPPED) for job in running)
+        self.in_flight.put(
+            (job.call and job.call.marked(job)) or release(job, STOPPED)
+            for job in running
+        )
         self.release()
         if not running and not unstarted and self.in_flight.is_empty:
             return ExitCode.STOPPED

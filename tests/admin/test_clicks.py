@@ -83,7 +83,7 @@ class Person:
 
 
 CONFIRM = 'name="confirmed"'
-BUTTON = 'class="default"'
+BUTTON = 'class="submit-row"'
 
 
 def waiting_job(person: Person) -> bool:

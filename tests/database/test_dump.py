@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from pgjobs import chain, current_job, enqueue, enqueue_many, group, publish, task
 from pgjobs.features.definitions import declaring
+from pgjobs.features.desk.acknowledging import acknowledge
 from pgjobs.models import (
     AuditEntry,
     Batch,
@@ -97,6 +98,7 @@ def leave_a_row_in_every_table(path: str) -> None:
     chain(noop.using(run_after=hours(1)).bind(), noop.bind()).enqueue()
     admit()
     noop.using(lock="door").enqueue().delete()  # a note says that its key is free
+    acknowledge("default", "no_worker", "", "ada", timezone.now() + hours(1))
     AuditEntry.objects.create(actor="ada", via="page", act="cancel", model="job")
     schedule = Schedule.objects.create(
         name="tick", task="tests.noop", every=hours(1), paused=True

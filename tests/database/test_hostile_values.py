@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgjobs import chain, group
+from pgjobs.features.chunks.gathering import calls_of
 from pgjobs.features.dependencies import queue as depending
 from pgjobs.features.desk import chore as desk
 from pgjobs.features.desk.counting import Counted
@@ -112,6 +113,8 @@ KEYS = [
         needs=("5", '"x"', "null"),
         after=(*IDS, *(f"[{each}]" for each in IDS), f"[[1]{', 1' * 20_000}]"),
         after_batches=(*IDS, *(f"[{each}]" for each in IDS)),
+        chunk_by=(*IDS, "[]", "[null]", f"[{LONG}]", '[{"a": 1}]'),
+        chunk_wait=(*IDS, "0.5", "86400", "1e-300", "1e300"),
         unknown=(LONG, f'"{"y" * 3_000_000}"'),
     ),
     *(LIMIT % (key, 1) for key in ("5", "null", '""', LONG)),
@@ -155,6 +158,12 @@ VALUES["character varying"] = VALUES["text"]
 VALUES_OF = {
     "keys": (*ODD_JSON, *KEYS, *DEPENDENCIES[::10]),
     "dependencies": (*ODD_JSON, *DEPENDENCIES, *KEYS[::10]),
+    "chunk": (
+        *ODD_JSON,
+        '{"attempt": "1:0", "alone": "1:0", "part": null}',
+        '{"attempt": "1:1", "members": 1e300, "place": -1, "call": {}}',
+        '{"attempt": "1:1", "members": 999999999, "place": 5, "call": []}',
+    ),
 }
 COLUMNS = """
 SELECT table_name, column_name, data_type
@@ -168,6 +177,7 @@ BASES: dict[str, list[dict[str, str]]] = {
         {"task": "tests.noop"},
         {"task": "tests.noop", "status": "SCHEDULED", "run_after": "2020-01-01"},
         {"task": "tests.noop", "keys": '{"lock": "door", "is_ordered": false}'},
+        {"task": "tests.noop", "keys": '{"chunk_by": [], "chunk_wait": 5}'},
         {
             "task": "tests.noop",
             "status": "FAILED",
@@ -301,7 +311,7 @@ def busy(no_schedules, no_subscriptions):
 def counted() -> list[dict[str, Any]]:
     """Return what a worker has counted of a job."""
     sums = Counted()
-    sums.begin(("default", "tests.noop")).run_times[0] += 1
+    sums.begin(("default", "tests.noop")).run_times[0] = 1
     return sums.rows()
 
 
@@ -344,6 +354,7 @@ class Working:
         self.upkeep()
         self.do("admit", self.admit)
         claimed = self.claim()
+        self.gather(claimed)
         self.report(claimed)
         self.record(claimed)
         self.do("admit again", self.admit)
@@ -420,11 +431,14 @@ class Working:
             "make_queues": lambda: upkeep.make_queues(execute, ["new"]),
             "add_figures": lambda: desk.add_figures(execute, counted()),
             "prune_figures": lambda: desk.prune_figures(execute, 60.0, 60.0),
+            "prune_ended_workers": lambda: desk.prune_ended_workers(execute),
             "prune_audit": lambda: pruning.prune_audit(execute),
             "prune_successes": lambda: prune_successes(execute, OLDEST, upkeep.ALL_DUE),
         }
         for name, chore in chores.items():
             self.do(name, chore)
+        waits = {"tasks": ["tests.noop"], "queues": None, "excluded": []}
+        self.run("end_waits", **waits, limit=100)
 
     def admit(self) -> None:
         """Admit until nothing moves, as a worker does; a worker must not spin."""
@@ -476,6 +490,19 @@ class Working:
         ids = array(chosen.ids if chosen else ())
         rows = self.run("claim_these", worker_id=self.hand.id, ids=ids)
         return list(map(ClaimedJob._make, rows))
+
+    def gather(self, claimed: list) -> None:
+        most = dict.fromkeys({job.task for job in claimed}, 3)
+        calls = self.do(
+            "gather", lambda: list(calls_of(execute, self.hand.id, claimed, most))
+        )
+        tokens = [member.lease_token for call in calls or () for member in call.members]
+        self.run(
+            "keep_parts",
+            ids=array(job.id for job in claimed),
+            lease_tokens=array(tokens),
+            parts=json.dumps(["1/0"] * len(tokens)),
+        )
 
     def report(self, claimed: list) -> None:
         for job in claimed:

@@ -123,9 +123,11 @@ def test_function_inside_another_is_no_task():
         task(inner)
 
 
-def test_unknown_option_is_named_with_those_that_exist():
-    with pytest.raises(InvalidTask, match=r"no option 'queue' .*; it has .*queue_name"):
+def test_unknown_option_is_named_with_the_cure_or_with_those_that_exist():
+    with pytest.raises(InvalidTask, match=r"no option 'queue' \(.*'queue_name'.*\)\.$"):
         declared(queue="mail")
+    with pytest.raises(InvalidTask, match=r"no option 'zzz'; it has .*queue_name"):
+        declared(zzz="mail")
 
 
 def test_option_that_belongs_elsewhere_is_sent_there():

@@ -71,6 +71,8 @@ ANSWERS = {
     "prometheus": "telemetry",
     "pass a result": "guides/results",
     "delete successes": "guides/keep",
+    "pause a task": "guides/overrides",
+    "bulk": "guides/chunks",
     "released": "reference/statuses",
     "rename a task": "guides/renaming",
     "rest framework": "guides/status_address",

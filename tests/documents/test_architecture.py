@@ -13,6 +13,7 @@ ROOT = Path(pgjobs.__file__).parent.parent
 APART = [
     ROOT / f"docs/architecture/{name}.md"
     for name in (
+        "chunks",
         *("durable", "encryption", "isolation", "keep", "postgresql", "results"),
     )
 ]

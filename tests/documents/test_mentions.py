@@ -36,14 +36,14 @@ PARSERS = {"benchmarks": benchmarks_parser, "chaos": chaos_parser}
 EXTRA = re.compile(r"(?:pgjobs|\.)\[([a-z,]+)\]'?")
 BLOCK = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
 # `py` is code of other queues, which runs where they are installed.
-LANGUAGES = {"python", "py", "sql", "sh", "console", "text", "mermaid"}
+LANGUAGES = {"python", "py", "sql", "sh", "console", "text", "mermaid", "html"}
 
 
 def options_of(command: str) -> set[str]:
     """Return the options that a command of `manage.py` takes."""
     made = load_command_class(get_commands()[command], command)
-    parser = made.create_parser("manage.py", command)
-    return {name for action in parser._actions for name in action.option_strings}
+    found = arguments_of(made.create_parser("manage.py", command))
+    return {name for action in found for name in action.option_strings}
 
 
 def arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

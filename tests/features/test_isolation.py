@@ -42,7 +42,7 @@ SMALL = {"slots": 4, "poll": 0.5, "grace": 1}
 TO_BEGIN = {"register_worker", "heartbeat"}
 OF_ONE_JOB = {
     *("steps", "mark_step", "still_owned", "complete"),
-    *("drop_answer", "first_life", "own_version", "refused_jobs"),
+    *("drop_answer", "first_life", "keep_parts", "own_version", "refused_jobs"),
     *("mark_encrypted", "seconds_left", "store_results", "take_wait"),
 }
 # Plain jobs cannot run without it.

@@ -51,6 +51,7 @@ from ...reports.texts import block, excerpt
 from ...tasks.registry import registry
 from ...tasks.task import Task
 from ..encryption.stored import opened_arguments
+from ..overrides.page import OverridesMixin
 from .argument_fields import ArgumentsMixin, MomentField
 
 MOST_PARAMETERS = 100
@@ -184,7 +185,7 @@ def is_known(definition: TaskDefinition) -> bool:
 
 
 @admin.register(TaskDefinition)
-class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
+class TaskDefinitionAdmin(OverridesMixin, ReadOnlyAdmin, ButtonsAdmin):
     """Tasks, as the code declares them. The admin does not edit them."""
 
     list_display = ("short_name", "state", "takes", "queue")
@@ -203,7 +204,8 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         "shown_parameters",
         "shown_options",
     )
-    actions_row = actions_detail = ("pgjobs_taskdefinition_add_job",)
+    actions_row = ("pgjobs_taskdefinition_add_job",)
+    actions_detail = (*actions_row, "pgjobs_taskdefinition_override")
 
     def get_fields(self, request, obj=None):
         may_see_jobs = request.user.has_perm("pgjobs.view_job")
@@ -215,6 +217,7 @@ class TaskDefinitionAdmin(ReadOnlyAdmin, ButtonsAdmin):
         site, user = self.admin_site, request.user
         made = entries("admin", "TASK_FIELDS")
         of_features = [field for fields_for in made for field in fields_for(site, user)]
+        of_features += self.fields_of_overrides(request)
         return [*fields[:place], *of_features, *fields[place:]]
 
     has_add_job_permission = permitted("add_job")

@@ -48,9 +48,10 @@ def declared() -> list[dict[str, Any]]:
     """Return the fields of every task's definition; raise InvalidTask.
 
     Of two tasks with the same name, which `check` reports, it is the one that a worker
-    runs.
+    runs. Those of django.tasks are among them, also in a process that needs none.
     """
-    by_name = {task.name: task for task in registry.tasks.values()}
+    registry.load_sources()
+    by_name = {task.name: task for task in registry.all_tasks()}
     return [definition_of(task) for task in by_name.values()]
 
 

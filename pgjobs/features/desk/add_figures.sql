@@ -22,12 +22,16 @@ ON CONFLICT (span, start, queue_name, task) DO UPDATE SET
     cancelled = figure.cancelled + excluded.cancelled,
     retried = figure.retried + excluded.retried,
     run_buckets = CASE
-        WHEN coalesce(array_length(figure.run_buckets, 1), 0) < %(most_pairs)s
+        -- None yet, or no pairs, which only SQL can have stored.
+        WHEN (array_ndims(figure.run_buckets) = 2
+            AND array_length(figure.run_buckets, 2) = 2) IS NOT TRUE
+            THEN excluded.run_buckets
+        WHEN array_length(figure.run_buckets, 1) < %(most_pairs)s
             THEN figure.run_buckets || excluded.run_buckets
         ELSE (
             SELECT array_agg(ARRAY[bucket, number] ORDER BY bucket)
             FROM (
-                SELECT pairs[at][1], sum(pairs[at][2])::integer
+                SELECT pairs[at][1], least(sum(pairs[at][2]), 2147483647)::integer
                 FROM (SELECT figure.run_buckets || excluded.run_buckets)
                         AS joined (pairs),
                     generate_series(1, array_length(pairs, 1)) AS at
@@ -36,12 +40,16 @@ ON CONFLICT (span, start, queue_name, task) DO UPDATE SET
         )
     END,
     wait_buckets = CASE
-        WHEN coalesce(array_length(figure.wait_buckets, 1), 0) < %(most_pairs)s
+        -- None yet, or no pairs, which only SQL can have stored.
+        WHEN (array_ndims(figure.wait_buckets) = 2
+            AND array_length(figure.wait_buckets, 2) = 2) IS NOT TRUE
+            THEN excluded.wait_buckets
+        WHEN array_length(figure.wait_buckets, 1) < %(most_pairs)s
             THEN figure.wait_buckets || excluded.wait_buckets
         ELSE (
             SELECT array_agg(ARRAY[bucket, number] ORDER BY bucket)
             FROM (
-                SELECT pairs[at][1], sum(pairs[at][2])::integer
+                SELECT pairs[at][1], least(sum(pairs[at][2]), 2147483647)::integer
                 FROM (SELECT figure.wait_buckets || excluded.wait_buckets)
                         AS joined (pairs),
                     generate_series(1, array_length(pairs, 1)) AS at

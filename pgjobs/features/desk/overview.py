@@ -406,7 +406,8 @@ class OverviewTables(ErrorTables, WorkerTable):
             )
             for each in latest
         ]
-        return Table(_("Activity"), columns, rows, _("Nothing yet."))
+        url = list_url("auditentry", self.site)
+        return Table(_("Activity"), columns, rows, _("Nothing yet."), url=url)
 
     def tasks(self, found: list[Sums]) -> Table:
         columns = (
@@ -499,14 +500,18 @@ ACTS: dict[str, Any] = {
     "cancel": pgettext_lazy("audit trail", "cancel"),
     "change": pgettext_lazy("audit trail", "change"),
     "delete": pgettext_lazy("audit trail", "delete"),
+    "end": pgettext_lazy("audit trail", "end"),
     "enqueue": pgettext_lazy("audit trail", "enqueue"),
     "export": pgettext_lazy("audit trail", "export"),
     "fail": pgettext_lazy("audit trail", "fail"),
     "go_on": pgettext_lazy("audit trail", "go on"),
     "import": pgettext_lazy("audit trail", "import"),
+    "lift": pgettext_lazy("audit trail", "lift"),
+    "limit": pgettext_lazy("audit trail", "limit"),
     "mark_step": pgettext_lazy("audit trail", "mark step"),
     "move": pgettext_lazy("audit trail", "move"),
     "mute": pgettext_lazy("audit trail", "mute"),
+    "override": pgettext_lazy("audit trail", "override"),
     "pause": pgettext_lazy("audit trail", "pause"),
     "prune": pgettext_lazy("audit trail", "prune"),
     "redeliver": pgettext_lazy("audit trail", "redeliver"),

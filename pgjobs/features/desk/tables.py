@@ -1,7 +1,6 @@
 """Groups of errors, versions of the code, sums of what ended, and ended workers."""
 
 from django.db import models
-from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
@@ -96,7 +95,7 @@ class CodeVersion(Table):
         return self.name
 
 
-EMPTY_HISTOGRAM = RawSQL("'{}'::integer[]", [])
+EMPTY_HISTOGRAM = models.Value("{}", models.TextField())
 
 
 class Figure(Table):

@@ -244,6 +244,11 @@ class DjangoTasks:
         adapters = find_adapters(alias) if separator else None
         return adapters.find(path) if adapters else None
 
+    def find_by_path(self, path: str) -> TaskAdapter | None:
+        """Return the task with this path, of the first backend that has it."""
+        found = [each for each in map(find_adapters, task_backends.settings) if each]
+        return next(filter(None, (each.find(path) for each in found)), None)
+
     def load_tasks(self) -> None:
         """Import the modules that declare tasks, and those that the settings name."""
         found = [each for each in map(find_adapters, task_backends.settings) if each]
@@ -257,7 +262,8 @@ class DjangoTasks:
         """Yield the tasks that the backends have adapted, or can find."""
         for alias in task_backends.settings:
             if adapters := find_adapters(alias):
-                yield from adapters.known_tasks()
+                known = adapters.known_tasks()
+                yield from (task for task in known if task.declared.backend == alias)
 
     def queue_names(self) -> set[str]:
         """Return the queues that the settings of the backends name."""

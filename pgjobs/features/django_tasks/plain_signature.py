@@ -5,13 +5,14 @@ The JSON is as Django's tasks have it: normalised, with texts as the keys of obj
 
 import inspect
 import json
+from collections.abc import Callable
 from functools import cached_property
 from inspect import Parameter
 from typing import Any
 
 from ...base.plain_json import check_json, check_text, dump_checked, load, shortened
 from ...exceptions import InvalidArguments
-from ...tasks.arguments import Stored, check_size
+from ...tasks.arguments import Signature, Stored, check_size
 from .compat import Task, normalize_json
 
 PLAIN = {str, int, float, bool, type(None)}
@@ -49,6 +50,29 @@ def text_of(key: Any) -> str:
     raise TypeError(f"Unsupported type of a key: {type(key)}")
 
 
+def without_hints(signature: inspect.Signature) -> Callable:
+    """Return a function with these parameters that takes any JSON for each of them.
+
+    A default that is no JSON is left out: the task itself knows it.
+    """
+
+    def takes(*args, **kwargs): ...
+
+    parameters = [
+        each.replace(
+            annotation=Parameter.empty,
+            default=each.default
+            if each.default is Parameter.empty or is_json(each.default)
+            else None,
+        )
+        for each in signature.parameters.values()
+    ]
+    takes.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=parameters, return_annotation=inspect.Signature.empty
+    )
+    return takes
+
+
 class PlainSignature:
     """The parameters of one task of Django's, without its context."""
 
@@ -57,6 +81,19 @@ class PlainSignature:
         signature = inspect.signature(task.func)
         parameters = list(signature.parameters.values())[task.takes_context :]
         self.signature = signature.replace(parameters=parameters)
+
+    @cached_property
+    def described(self) -> Signature:
+        """The parameters as forms and definitions show them: any JSON, by name."""
+        return Signature(self.task_name, without_hints(self.signature))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.described.parameters
+
+    @property
+    def var_keyword(self) -> str | None:
+        return self.described.var_keyword
 
     @cached_property
     def by_position(self) -> tuple[tuple[str, ...], str | None]:

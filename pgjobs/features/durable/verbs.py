@@ -64,7 +64,7 @@ def list_waits(command: Any, alias: str, options: Options) -> None:
     else:
         print_groups(command, places, limit)
     if not found:
-        command.print_near_misses(alias, options)
+        command.refuse_unknown(alias, options)
 
 
 def print_groups(command: Any, places: Places, limit: int) -> None:

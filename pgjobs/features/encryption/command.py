@@ -1,8 +1,9 @@
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from ...exceptions import EncryptionError
 from ...management.auditing import audited
 from ...management.parameters import add_database, ready_database
+from ...management.speaking import QuietCommand
 from ..schedules.tables import Schedule
 from .keyring import keyring
 from .reencrypting import Found, Outcome, old_keys, reencrypt
@@ -11,7 +12,7 @@ from .stored import schedules_in_the_clear
 MOST_NAMED = 20
 
 
-class Command(BaseCommand):
+class Command(QuietCommand):
     help = (
         "Encrypt by the first key what an older one has encrypted, and what stands in "
         "the clear of tasks that are encrypted now. It works beside running workers. "

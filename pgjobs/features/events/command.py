@@ -1,18 +1,19 @@
 from argparse import ArgumentTypeError
 from datetime import datetime, timedelta
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
 from ...base.queue_database import database_time
 from ...management.auditing import audited
 from ...management.parameters import add_database, ready_database, seconds
+from ...management.speaking import QuietCommand
 from .queue import replayable
 from .tables import Delivered, Subscription, deliver_again
 
 
-class Command(BaseCommand):
+class Command(QuietCommand):
     help = (
         "Deliver events once more to one task: those that it got, and those that it "
         "did not get because it subscribed later."

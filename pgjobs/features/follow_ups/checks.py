@@ -7,6 +7,7 @@ from django.core.checks import CheckMessage, Error, register
 
 from ...exceptions import InvalidArguments, InvalidTask, UnknownTask
 from ...tasks.flow_control import KEYS
+from ...tasks.lookup import nearest_task
 from ...tasks.registry import registry
 
 if TYPE_CHECKING:
@@ -31,11 +32,9 @@ def faults() -> Iterator[tuple[str, str, "Task"]]:
                 target = registry.get(name)
                 target.signature.store((), {"job_id": 1})
             except UnknownTask:
-                yield (
-                    f"{says}, but no task has that name.",
-                    "Its jobs would fail.",
-                    task,
-                )
+                near = nearest_task(name)
+                hint = f"Did you mean {near!r}?" if near else "Name a task of the code."
+                yield f"{says}, but no task has that name.", hint, task
             except (InvalidArguments, InvalidTask):
                 hint = "Declare it as def task(job_id: int): it gets the job's id."
                 yield f"{says}, which cannot be enqueued with job_id alone.", hint, task

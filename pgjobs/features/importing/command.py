@@ -2,11 +2,12 @@ from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connections, transaction
 
 from ...management.auditing import audited
 from ...management.parameters import add_database, ready_database
+from ...management.speaking import QuietCommand
 from . import django_celery_beat, django_q2, procrastinate
 from .taking import Taken
 
@@ -17,7 +18,7 @@ SOURCES = {
 }
 
 
-class Command(BaseCommand):
+class Command(QuietCommand):
     help = (
         "Make jobs and schedules of those that another queue has in the same database. "
         "What it runs or has run stays there. Can be repeated."

@@ -70,6 +70,8 @@ class IsolatedExecution(ThreadExecution):
         self.is_interrupted = False
         self.is_killed = False
         self.cause: type[Interruption] | None = None  # None: the worker stops
+        # Lines of its output, until it is known who gets them.
+        self.held: list[str] = []
         self.place = ""  # where the body was as its time was over
 
     # On the thread of the slot
@@ -104,9 +106,9 @@ class IsolatedExecution(ThreadExecution):
         if (before := self.ended_before()) is not None:
             pool.give_back(child, is_spent=False)
             return before
-        keep = self.running.log if self.running.keeps_level is not None else None
+        keeps = self.running.keeps_level is not None
         for output in child.outputs:
-            output.begin(keep)
+            output.begin(self.held.append if keeps else None)
         outcome: Outcome | None
         try:
             outcome = self.attend(child)
@@ -178,9 +180,22 @@ class IsolatedExecution(ThreadExecution):
                 f"begins: {child.first_size}",
             )
 
+    def keep_output(self, child: ChildProcess, is_masked: bool) -> None:
+        """Keep what the child prints, and has printed, if values in it are masked."""
+        for output in child.outputs:
+            output.begin(self.running.log if is_masked else None)
+        for line in self.held:
+            if is_masked:
+                self.running.log(line)
+            else:
+                child.outputs[0].forward(f"{line}\n".encode())
+        self.held.clear()
+
     def hear(self, what: str, *values) -> None:
         if what == "began":
-            self.limit, self.ends_life = values
+            self.limit, self.ends_life, is_masked = values
+            if self.child and self.running.keeps_level is not None:
+                self.keep_output(self.child, is_masked)
             if self.limit is not None:
                 self.host.deadlines.set(self, self.limit, self.time_out)
         elif what == "report" and values[0]["lease_token"] == self.job.lease_token:

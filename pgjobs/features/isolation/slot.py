@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -65,6 +66,7 @@ class Slot(Surroundings):
         self.default_limit = settings.TIMEOUT
         self.executions: SimpleQueue[Execution | None] = SimpleQueue()
         self.current: Execution | None = None
+        self.first_hide: Callable[[str], str] = str  # that it began with
         self.to_send: SimpleQueue[tuple] = SimpleQueue()
         self.deadlines = Deadlines()
         self.threads = Threads()
@@ -155,6 +157,7 @@ class Slot(Surroundings):
         if what == "job":
             packed, module = values
             self.current = self.execution(unpacked_job(packed), module)
+            self.first_hide = self.current.hide
             self.executions.put(self.current)
         elif what == "end":
             self.executions.put(None)
@@ -204,7 +207,9 @@ class Slot(Surroundings):
             end()
 
     def began(self, execution: Execution) -> None:
-        self.say_now("began", execution.limit, execution.ends_life)
+        # The worker masks what it prints, and does not know values that were opened.
+        is_known = execution.hide is self.first_hide
+        self.say_now("began", execution.limit, execution.ends_life, is_known)
 
     def reported(self, job: RunningJob) -> None:
         """Send what the job reports; at once, unless it has just sent something."""

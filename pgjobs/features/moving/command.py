@@ -1,4 +1,4 @@
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import IntegrityError
 
 from ...management.auditing import audited
@@ -9,6 +9,7 @@ from ...management.parameters import (
     queue_names,
 )
 from ...management.refusals import explained
+from ...management.speaking import QuietCommand
 from ..operating.enqueuing import arguments_of
 from ..schedules.tables import Schedule
 from .id_blocks import SameBlock
@@ -22,7 +23,7 @@ NOUNS = {
 }
 
 
-class Command(BaseCommand):
+class Command(QuietCommand):
     help = (
         "Move the jobs, schedules and events of a tenant to another database. Run it "
         "again after an interruption: nothing is lost, and nothing is done twice."

@@ -129,6 +129,17 @@ def near_misses(alias: str, options: dict[str, Any]) -> Iterator[str]:
                 yield from entry.near_misses(alias, text)
 
 
+def refuse(command: Any, sentences: list[str]) -> None:
+    """Raise CommandError with the sentences, if there are any.
+
+    With `--database all` a name may be one of another database: then only print them.
+    """
+    if sentences and not command.is_one_of_all:
+        raise CommandError("\n".join(sentences), returncode=1)
+    for sentence in sentences:
+        command.stderr.write(sentence)
+
+
 def near(text: str, known: set[str]) -> str:
     found = get_close_matches(text, sorted(known), n=1)
     if found:

@@ -1,6 +1,6 @@
 import json
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
@@ -11,6 +11,7 @@ from django.db.models import Count
 from django.db.models.functions import Left
 
 from ...base.moments import instant
+from ...base.queue_database import database_time
 from ...conf import FINISHED
 from ...exceptions import InvalidStep
 from ...features import entries
@@ -18,16 +19,16 @@ from ...management.auditing import audited
 from ...management.databases import QueueCommand
 from ...management.parameters import ready_database, whole_number
 from ...management.running import number_of
+from ...management.speaking import examples_of
 from ...management.tables import print_table
-from ...models.attempt import Attempt
 from ...models.job import Job
 from ...models.job_choices import QUEUED, Status
 from ...models.job_set import JobQuerySet
 from ...queue.acts import Changed
-from ...reports.job_rows import COLUMNS, TEXTS, json_lines, json_object, some_rows
-from ...reports.json_text import plain
-from ...reports.reasons import reasons, turn_of
-from ...reports.texts import block, excerpt, one_line
+from ...reports.durations import seconds_in_words
+from ...reports.job_rows import TEXTS, json_lines, some_rows
+from ...reports.reasons import reasons
+from ...reports.texts import excerpt, one_line
 from ...tasks.sensitive import sensitive_words
 from ..steps.running_job import check_name
 from ..steps.tables import number_without
@@ -41,7 +42,9 @@ from .choosing import (
     job_id,
     moment,
     near_misses,
+    refuse,
 )
+from .shown_job import json_of, lines_of
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 LONGEST_CELL = 60
@@ -103,8 +106,13 @@ class Command(QueueCommand):
     help = "List, show and change jobs, with the filters of the admin's list."
 
     def add_arguments(self, parser):
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND")
-        listing = verbs.add_parser("list", help="list jobs, the newest first")
+        self.print_all_help = parser.print_help
+        verbs = parser.add_subparsers(dest="verb", metavar="COMMAND")
+
+        def add(name: str, text: str) -> ArgumentParser:
+            return verbs.add_parser(name, help=text, **examples_of(f"jobs {name}"))
+
+        listing = add("list", "list jobs, the newest first")
         listing.add_argument(
             "--limit",
             type=whole_number,
@@ -114,16 +122,19 @@ class Command(QueueCommand):
         )
         add_filters(listing)
         add_common(listing)
-        showing = verbs.add_parser("show", help="show all about a job")
+        showing = add("show", "show all about a job")
         showing.add_argument("id", type=job_id, metavar="ID", help="id of a job")
         add_common(showing)
         for verb, act in ACTS.items():
-            add_act(verbs.add_parser(verb, help=act.help), act)
+            add_act(add(verb, act.help), act)
         for each in entries("verbs", "VERBS"):
-            each.add_arguments(verbs.add_parser(each.name, help=each.help))
+            each.add_arguments(add(each.name, each.help))
 
     def handle(self, **options):
         verb = options["verb"]
+        if verb is None:
+            self.print_all_help(self.stdout)
+            return
         with ready_database(options["database"]) as alias:
             if verb == "list":
                 self.list_jobs(alias, options)
@@ -146,22 +157,24 @@ class Command(QueueCommand):
             self.stdout.writelines(
                 json_lines(some_rows(alias, ids, TEXTS, cache(sensitive_words)))
             )
+        if not jobs:
+            self.refuse_unknown(alias, options)
+        if options["json"]:
             return
         self.print_jobs(alias, jobs[:limit])
-        if not jobs:
-            self.print_near_misses(alias, options)
         if len(jobs) > limit:
-            self.stdout.write(f"There are more than {limit}: --limit shows more.")
+            self.stderr.write(f"There are more than {limit}: --limit shows more.")
 
     def print_jobs(self, alias: str, jobs: list[Job]) -> None:
         why = reasons(alias, jobs)
+        shown_time = ago(alias) if self.stdout.isatty() else moment
         rows = [
             (
                 job.pk,
                 job.status,
                 one_line(job.task),
                 one_line(job.queue_name),
-                moment(job.finished_at or job.last_attempted_at or job.enqueued_at),
+                shown_time(job.finished_at or job.last_attempted_at or job.enqueued_at),
                 excerpt(
                     why[job.pk].text if job.pk in why else job.reason_start,
                     LONGEST_CELL,
@@ -170,7 +183,8 @@ class Command(QueueCommand):
             for job in jobs
         ]
         titles = ("id", "status", "task", "queue", "latest", "reason")
-        print_table(self.stdout, titles, rows, "No jobs match.", ("reason",))
+        long = ("task", "queue", "reason")
+        print_table(self.stdout, titles, rows, "No jobs match.", long)
 
     # Show
 
@@ -183,46 +197,11 @@ class Command(QueueCommand):
                 "success is with keep='failed', if there was one.",
                 returncode=1,
             )
-        (row,) = some_rows(alias, [found.pk], TEXTS, sensitive_words)
-        attempts = attempts_of(found)
         if options["json"]:
-            made = json.dumps([as_json(each) for each in attempts])
-            self.stdout.write(f'{json_object(row)[:-1]}, "attempts_made": {made}}}')
+            self.stdout.write(json_of(alias, found))
             return
-        self.print_job(alias, found, row)
-        for attempt in attempts:
-            self.print_attempt(attempt)
-
-    def print_job(self, alias: str, job: Job, row: dict[str, Any]) -> None:
-        self.stdout.write(f"{one_line(str(job))} {job.status}")
-        why = reasons(alias, [job]).get(job.pk) or turn_of(alias, job)
-        if why is not None:
-            self.stdout.write(f"why it does not run: {one_line(why.text)}")
-        if row["reason"]:
-            self.stdout.write(f"reason: {block(row['reason'], LONGEST_TEXT)}")
-        for name in COLUMNS[2:]:
-            if row[name] not in (None, "", 0) and name != "status":
-                value = row[name]
-                value = moment(value) if isinstance(value, datetime) else value
-                self.stdout.write(f"{name}: {one_line(str(value))}")
-        arguments = block(plain(row["arguments"]), LONGEST_TEXT)
-        self.stdout.write(f"arguments: {arguments}")
-
-    def print_attempt(self, attempt: Attempt) -> None:
-        worker = one_line(attempt.worker_name)
-        took = ""
-        if attempt.started_at is not None:
-            seconds = (
-                instant(attempt.finished_at) - instant(attempt.started_at)
-            ).total_seconds()
-            took = f" after {seconds:.3f} s"
-        self.stdout.write(
-            f"\nattempt {attempt.number} of life {attempt.life}: {attempt.outcome}"
-            f"{took}, {moment(attempt.finished_at)}, on {worker}"
-        )
-        text = attempt.traceback or attempt.message
-        if text:
-            self.stdout.write(block(text, LONGEST_TEXT))
+        for line in lines_of(alias, found):
+            self.stdout.write(line)
 
     # Acts
 
@@ -245,7 +224,7 @@ class Command(QueueCommand):
             self.print_without(jobs, until)
         if options["dry_run"]:
             if not self.report_dry_run(act, verb, jobs, options["json"]):
-                self.print_near_misses(alias, options)
+                self.refuse_unknown(alias, options)
             return
         if is_asked(options) and not self.is_confirmed(act, verb, jobs):
             raise CommandError("Nothing was changed.", returncode=1)
@@ -255,7 +234,7 @@ class Command(QueueCommand):
             entry.number = changed.changed
         self.report(act, changed, options["json"])
         if not any(changed):
-            self.print_near_misses(alias, options)
+            self.refuse_unknown(alias, options)
 
     def print_without(self, jobs, until: str) -> None:
         """Say on stderr how many jobs keep all steps: they have not done this one."""
@@ -266,10 +245,9 @@ class Command(QueueCommand):
                 f"{one_line(until)!r}, and {keep} all finished steps."
             )
 
-    def print_near_misses(self, alias: str, options: dict[str, Any]) -> None:
-        """Say on stderr why there may be no job: programs read the rest."""
-        for sentence in near_misses(alias, options):
-            self.stderr.write(sentence)
+    def refuse_unknown(self, alias: str, options: dict[str, Any]) -> None:
+        """Raise CommandError if there is no job because a filter names nothing."""
+        refuse(self, list(near_misses(alias, options)))
 
     def is_confirmed(self, act: Act, verb: str, jobs) -> bool:
         self.report_dry_run(act, verb, jobs, as_json=False)
@@ -299,6 +277,12 @@ class Command(QueueCommand):
             return
         skipped = f" Skipped {changed.skipped}." if changed.skipped else ""
         self.stdout.write(f"{act.done} {number_of('job', changed.changed)}.{skipped}")
+
+
+def ago(alias: str) -> Callable[[datetime], str]:
+    """Return what says how long ago a moment was, in few characters."""
+    now = database_time(alias)
+    return lambda time: seconds_in_words((now - instant(time)).total_seconds())
 
 
 def words_of(options: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -365,23 +349,3 @@ def is_asked(options: dict[str, Any]) -> bool:
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     is_meant = options["interactive"] and not options["json"]
     return is_terminal and is_meant and not options["ids"]
-
-
-def attempts_of(job: Job) -> list[Attempt]:
-    """Return the latest attempts on record, the first of them first."""
-    attempts = Attempt.objects.using(job._state.db).filter(job_id=job.pk)
-    return list(attempts.order_by("-life", "-number")[:MOST_ATTEMPTS])[::-1]
-
-
-def as_json(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "life": attempt.life,
-        "number": attempt.number,
-        "outcome": attempt.outcome,
-        "worker": attempt.worker_name,
-        "started_at": attempt.started_at and instant(attempt.started_at).isoformat(),
-        "finished_at": instant(attempt.finished_at).isoformat(),
-        "exception_class": attempt.exception_class,
-        "message": attempt.message,
-        "traceback": attempt.traceback,
-    }

@@ -2,20 +2,22 @@ import json
 from argparse import ArgumentTypeError
 from datetime import timedelta
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive, make_aware
 
 from ...exceptions import AlreadyEnqueued, InvalidArguments, InvalidTask, UnknownTask
 from ...management.auditing import audited
 from ...management.parameters import add_database, ready_database, seconds
+from ...management.speaking import QuietCommand
+from ...reports.texts import one_line
 from ...tasks.lookup import get_task
 from ...tasks.registry import registry
 
 MOST_NAMES = 20  # of tasks, in an error
 
 
-class Command(BaseCommand):
+class Command(QuietCommand):
     help = (
         "Enqueue a job and print its id, or the id of the job that holds its unique "
         "key. With ALL there are several jobs: print all their ids."
@@ -68,7 +70,8 @@ class Command(BaseCommand):
             self.stderr.write("Not enqueued: another job holds its unique key.")
             return
         for job in jobs:
-            self.stdout.write(str(job.pk))
+            said = f"Job {job.pk} of {one_line(job.task)} is enqueued."
+            self.stdout.write(said if self.stdout.isatty() else str(job.pk))
 
     def enqueue(self, options):
         arguments = arguments_of(options["arguments"]) | named_of(options["given"])
@@ -80,14 +83,15 @@ class Command(BaseCommand):
                 run_after=run_after_of(options["run_after"]),
             ).enqueue(**arguments)
         except UnknownTask as error:
-            raise CommandError(f"{error} There are: {known_tasks()}.") from error
+            others = "" if error.meant else f" There are: {known_tasks()}."
+            raise CommandError(f"{error}{others}") from error
         except (AlreadyEnqueued, InvalidArguments, InvalidTask) as error:
             raise CommandError(str(error)) from error
 
 
 def known_tasks() -> str:
     """Return the names of the tasks, but not a wall of them."""
-    names = sorted(task.name for task in registry.tasks.values())
+    names = sorted(task.name for task in registry.all_tasks())
     listed = ", ".join(names[:MOST_NAMES]) or "none"
     more = len(names) - MOST_NAMES
     return f"{listed} and {more} more: see *Tasks* in the admin" if more > 0 else listed

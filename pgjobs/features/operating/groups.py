@@ -1,5 +1,6 @@
 from django.contrib.auth.models import Group, Permission
-from django.core.management.base import BaseCommand
+
+from ...management.speaking import QuietCommand
 
 VIEWER = (
     "view_job",
@@ -21,6 +22,7 @@ OPERATOR = (
     "fail_job",
     "run_job_now",
     "pause_queue",
+    "change_taskdefinition",
     "run_schedule",
     "pause_schedule",
     "redeliver_event",
@@ -30,7 +32,7 @@ OPERATOR = (
 )
 
 
-class Command(BaseCommand):
+class Command(QuietCommand):
     help = (
         "Make two groups for the admin, or bring them up to date: one may look at all "
         "but arguments and results, the other may also act, but neither deletes nor "

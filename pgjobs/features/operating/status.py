@@ -7,7 +7,7 @@ from dataclasses import asdict
 from io import StringIO
 from typing import Any
 
-from django.core.management.base import CommandError, OutputWrapper
+from django.core.management.base import OutputWrapper
 
 from ...conf import settings
 from ...features import entries, modules
@@ -19,6 +19,7 @@ from ...management.parameters import (
     ready_database,
     seconds,
 )
+from ...management.speaking import Problems
 from ...management.tables import print_table
 from ...reports.durations import seconds_in_words
 from ...reports.remarks import Remark
@@ -141,7 +142,7 @@ class Command(QueueCommand):
         elif not state.problems:
             self.stdout.write("\n".join(["No problems.", *others(state)]))
         if options["check"] and state.problems:
-            raise CommandError("\n".join(state.problems + others(state)), returncode=1)
+            raise Problems("\n".join(state.problems + others(state)), returncode=1)
 
     def print_state(self, state: Overview, states: dict[str, Any]) -> None:
         for problem in state.problems:
@@ -167,15 +168,15 @@ class Command(QueueCommand):
                 queue.waiting,
                 queue.running,
                 age(queue.oldest_ready_seconds),
-                remark(queue),
             )
             for queue in state.queues
         ]
-        print_table(self.stdout, (*titles, ""), rows, "No unfinished jobs.")
+        notes = [remark(queue) for queue in state.queues]
+        print_table(self.stdout, titles, rows, "No unfinished jobs.", ("queue",), notes)
         self.stdout.write("")
 
     def print_workers(self, state: Overview) -> None:
-        titles = (*WORKER, "last beat", "")
+        titles = (*WORKER, "last beat", "state")
         rows = [
             (
                 worker.name,
@@ -185,11 +186,11 @@ class Command(QueueCommand):
                 units_of(worker),
                 "-" if worker.memory is None else f"{worker.memory >> 20} MB",
                 age(worker.heartbeat_seconds),
-                "" if worker.is_alive else "dead",
+                "alive" if worker.is_alive else "lost",
             )
             for worker in state.workers
         ]
-        print_table(self.stdout, titles, rows, "No workers.")
+        print_table(self.stdout, titles, rows, "No workers.", WORKER[:2])
         self.stdout.write("")
 
 

@@ -48,6 +48,8 @@ def made_of(task: "Task[..., Any, Any]", name: str):
             yield option
     if options.unique is True or (options.unique and name in options.unique):
         yield "unique key"
+    if name in options.chunk_by:
+        yield "chunk_by"
     if options.has_dependencies(task):
         yield "key of its dependencies"
 

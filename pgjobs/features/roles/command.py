@@ -1,10 +1,11 @@
 from pathlib import Path
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from ...management.parameters import add_database, ready_database
+from ...management.speaking import QuietCommand
 from ...sql.columns import MARKS
 from .views import view_statements
 
@@ -41,7 +42,7 @@ def schema_of(cursor: CursorWrapper) -> str:
     return cursor.fetchone()[0]
 
 
-class Command(BaseCommand):
+class Command(QuietCommand):
     help = (
         "Print the GRANT statements for roles of the database that exist: "
         "manage.py pgjobsroles web=shop worker=shop_jobs | psql. "

@@ -17,6 +17,9 @@ from .tables import Schedule, zone_of
 
 NEXT_RUNS = 5
 MOST_KNOWN = 20
+TITLES = (
+    *("schedule", "task", "when", "next run", "last run", "result", "runs", "state"),
+)
 
 
 class Command(QueueCommand):
@@ -61,6 +64,8 @@ class Command(QueueCommand):
             self.stdout.write(f"{one_line(schedule.name)}: {done}")
 
     def list_schedules(self, alias: str, options) -> None:
+        for name in options["names"] if not self.is_one_of_all else ():
+            named(alias, name)  # or it is refused
         schedules = list(
             chosen(alias, options["names"])
             .annotate(last_status=F("last_job__status"))
@@ -71,13 +76,8 @@ class Command(QueueCommand):
             rows = [as_json(schedule) for schedule in schedules]
             self.stdout.write(json.dumps(rows, indent=2))
             return
-        print_table(
-            self.stdout,
-            ("schedule", "task", "when", "next run", "last run", "result", "runs", ""),
-            [row(schedule) for schedule in schedules],
-            "No schedules.",
-            ("task", "when"),
-        )
+        rows_shown = [row(schedule) for schedule in schedules]
+        print_table(self.stdout, TITLES, rows_shown, "No schedules.", TITLES[:3])
 
 
 def chosen(alias: str, names: list[str]):

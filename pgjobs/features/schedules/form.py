@@ -223,5 +223,5 @@ class ScheduleForm(ArgumentsMixin, forms.ModelForm):
 
 
 def task_choices() -> list[tuple[str, str]]:
-    names = sorted(task.name for task in registry.tasks.values())
+    names = sorted({task.name for task in registry.all_tasks()})
     return [(name, name) for name in names]

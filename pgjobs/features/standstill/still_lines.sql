@@ -122,8 +122,11 @@ AND NOT EXISTS (
         AND opens_at > clock_timestamp() - %(patience)s::interval
         -- No rate that is kept opens later.
         AND opens_at < clock_timestamp() + %(patience)s::interval + make_interval(
-            secs => least(1e9, (old.keys ->> 'rate_interval')::double precision
-                * (old.keys ->> 'rate_burst')::integer)
+            secs => least(1e9, greatest(
+                (old.keys ->> 'rate_interval')::double precision
+                    * (old.keys ->> 'rate_burst')::integer,
+                (SELECT max(rate_seconds) FROM pgjobs_override)
+            ))
         )
 )
 AND NOT EXISTS (

@@ -1,14 +1,13 @@
 """The kit in async tests: the same functions, awaited."""
 
 from functools import partial
-from typing import Any, Never
+from typing import Any
 
 from asgiref.sync import sync_to_async
 
 from ...models.job import Job
-from ...tasks.task import BoundTask
 from . import assertions
-from .performing import Performed, perform
+from .performing import perform
 from .running import run_jobs
 
 
@@ -27,9 +26,7 @@ async def arefute_enqueued(*args: Any, **kwargs: Any) -> None:
     await sync_to_async(partial(assertions.refute_enqueued, *args, **kwargs))()
 
 
-async def aperform(
-    bound: BoundTask[Any], *arguments: Never, **options: Any
-) -> Performed:
+async def aperform(bound: Any, *arguments: Any, **options: Any) -> Any:
     """Run `task.bind(...)` as the job of a worker; see `perform`."""
     return await sync_to_async(partial(perform, bound, *arguments, **options))()
 

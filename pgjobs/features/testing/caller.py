@@ -6,6 +6,7 @@ dependencies decide what may run, and in which order.
 
 from collections.abc import Sequence
 from time import sleep
+from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 
@@ -27,10 +28,12 @@ from ...worker.session import worker_row
 from ...worker.slots.execution import Execution
 from ...worker.slots.surroundings import Surroundings
 from ...worker.upkeep.announcer import announcements
+from ..chunks.chore import end_waits
+from ..chunks.gathering import calls_of, chunks_of
 from ..dependencies.chore import Deciding, log_failure
 from ..dependencies.queue import BATCH
 from ..durable.queue import end_lives, wake
-from .execution import CallerExecution
+from .execution import CallerCall, CallerExecution
 
 LEASE = 86_400.0  # seconds: longer than any test
 MOST_TRIES = 100  # of an admission, while another session admits
@@ -85,6 +88,8 @@ class CallerWorker(Surroundings):
     def look_after(self) -> None:
         """Do what workers do for all jobs: promote, expire, wake and admit."""
         upkeep.promote(self.execute, Batch(only=self.scheduled()))
+        while end_waits(self.execute, self.queues):
+            pass
         while wake(self.execute).has_more:
             pass
         self.finished(upkeep.expire(self.execute))
@@ -145,27 +150,55 @@ class CallerWorker(Surroundings):
     def claim(self) -> ClaimedJob | None:
         """Claim the job that a worker with one free slot would claim."""
         jobs = claim_all(self.client, self.id, 1, self.finished, queues=self.queues)
-        return jobs[0] if jobs else None
+        return self.with_others(jobs[0]) if jobs else None
+
+    def with_others(
+        self, job: ClaimedJob, among: Sequence[int] | None = None
+    ) -> ClaimedJob:
+        """Return a claimed job with those that share its call, if its task has calls.
+
+        `among`: the ids of those that may. None stands for all.
+        """
+        if most := chunks_of({job.task}):
+            (call,) = calls_of(self.execute, self.id, [job], most, among)
+            return call.members[0]
+        return job
 
     def claim_among(self, ids: Sequence[int]) -> ClaimedJob | None:
         """Claim that one of these jobs which a worker would claim first."""
         first = self.execute(statement("first_ready"), {"ids": array(ids)})
         parameters = {"ids": array(id for (id,) in first), "worker_id": self.id}
         rows = self.execute(statement("claim_these"), parameters) if first else []
-        return ClaimedJob._make(rows[0]) if rows else None
+        return self.with_others(ClaimedJob._make(rows[0]), ids) if rows else None
 
     def release(self, job: ClaimedJob) -> None:
         reason = "Released: it was not to run any more."
-        released = recording.release(job, reason, has_begun=False)
-        recording.record(self.execute, self.id, self.name, [released])
+        jobs = job.call.members if job.call else [job]
+        released = [recording.release(each, reason, has_begun=False) for each in jobs]
+        recording.record(self.execute, self.id, self.name, released)
 
     def execution(self, job: ClaimedJob) -> CallerExecution:
-        return CallerExecution(job, registry.find(job.task), self)
+        kind = CallerCall if job.call else CallerExecution
+        return kind(job, registry.find(job.task), self)
 
-    def record(self, execution: Execution, outcome: Outcome) -> str | None:
-        """Store the outcome; return the job's status, or None if it is not ours now."""
-        if report := execution.running.take_report():
-            recording.report(self.execute, self.id, [report])
+    def record(self, execution: Any, outcome: Outcome) -> list[AttemptEnd]:
+        """Store the outcome, and those of other jobs of its call; return the ends.
+
+        The status of a job that is not ours any more is None.
+        """
+        members = getattr(execution, "members", [execution])
+        reports = [each.running.take_report() for each in members]
+        if stored := [report for report in reports if report]:
+            recording.report(self.execute, self.id, stored)
+        ends = [
+            self.end(member.job, ended)
+            for member, ended in zip(members, execution.each(outcome), strict=True)
+        ]
+        for announce in announcements(self.database, ends):
+            announce()
+        return ends
+
+    def end(self, job: ClaimedJob, outcome: Outcome) -> AttemptEnd:
         if isinstance(outcome, Success):
             record = recording.record_successes
             recorded = record(self.execute, self.id, self.name, [outcome])
@@ -173,9 +206,6 @@ class CallerWorker(Surroundings):
             recorded = [Recorded(outcome.lease_token, "SUCCESSFUL")]
         else:
             recorded = recording.record(self.execute, self.id, self.name, [outcome])
-        status = dict(recorded).get(outcome.lease_token)
-        end = AttemptEnd(execution.job, status, outcome, 0.0)
+        end = AttemptEnd(job, dict(recorded).get(outcome.lease_token), outcome, 0.0)
         log_end(end)
-        for announce in announcements(self.database, [end]):
-            announce()
-        return status
+        return end

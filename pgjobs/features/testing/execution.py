@@ -26,6 +26,7 @@ from ...worker.slots.execution import (
     job_context,
 )
 from ...worker.slots.middleware import arun_inside, run_inside
+from ..chunks.execution import CallerCalling
 
 logger = logging.getLogger("pgjobs.testing")
 
@@ -123,6 +124,10 @@ class CallerExecution(Execution):
         if outcome.verdict not in CANNOT_RUN:
             return None
         return JobFailed(f"Job {self.job.id} ({self.job.task}): {outcome.reason}")
+
+
+class CallerCall(CallerCalling, CallerExecution):  # type: ignore[misc]
+    """A call of many jobs that its caller waits for."""
 
 
 # Savepoints: a database error ends them, and not the caller's transaction

@@ -42,11 +42,13 @@ class InlineRun:
         """Run those of the jobs that may run, in the worker's order."""
         self.worker.look_after()
         while job := self.worker.claim_among(sorted(ids & self.waiting)):
-            self.waiting.discard(job.id)
+            self.waiting -= {
+                each.id for each in (job.call.members if job.call else [job])
+            }
             execution = self.worker.execution(job)
             execution.context.run(running.set, self)
             outcome = execution.run()
-            if self.worker.record(execution, outcome) == "CONTINUED":
+            if self.worker.record(execution, outcome)[0].status == "CONTINUED":
                 successor = newest(self.worker.database, job.id)
                 ids = ids | {successor}
                 self.waiting.add(successor)

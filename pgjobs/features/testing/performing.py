@@ -5,11 +5,11 @@ And `capture_jobs`: what a block enqueues, whether it is rolled back or not.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import count
-from typing import Any, NamedTuple, Never
+from typing import Any, NamedTuple, Never, overload
 
 from django.db import connections
 from django.utils import timezone
@@ -23,15 +23,17 @@ from ...queue.claiming import ClaimedJob
 from ...queue.new_job import NewJob
 from ...queue.recording import Success
 from ...tasks.running_job import PublishedEvent, RunningJob
-from ...tasks.task import BoundTask
+from ...tasks.task import BoundTask, Task
 from ...worker.slots.execution import Execution
 from ...worker.slots.surroundings import Surroundings
+from ..chunks.execution import CallerCalling, MemberExecution
+from ..chunks.gathering import SharedCall
 from ..durable.waits import CONTINUE_AS
 from ..encryption.arriving import claimed_mark
 from ..encryption.sealing import RESULT, plain_kwargs
 from ..events.tables import Event
 from ..steps.running_job import Steps
-from .execution import CallerExecution, CommitHooks, Ended, refuse_event_loop
+from .execution import CallerExecution, CommitHooks, refuse_event_loop
 
 # What became of the attempt, by the verdict of its outcome.
 ENDS = {
@@ -71,15 +73,33 @@ class Performed:
     continued_with: dict[str, Any] | None = None
 
 
+@overload
 def perform(
     bound: BoundTask[Any],
     *arguments: Never,
+    attempt: int = ...,
+    steps: dict[str, Any] | None = ...,
+    event: Event | None = ...,
+    batch: Batch | None = ...,
+    cancel_requested: bool = ...,
+) -> Performed: ...
+
+
+@overload
+def perform(
+    bound: Task[..., Any, Any], chunk: Sequence[Any], /, *, attempt: int = ...
+) -> list[Performed]: ...
+
+
+def perform(
+    bound: Any,
+    *arguments: Any,
     attempt: int = 1,
     steps: dict[str, Any] | None = None,
     event: Event | None = None,
     batch: Batch | None = None,
     cancel_requested: bool = False,
-) -> Performed:
+) -> Any:
     """Run `task.bind(...)` on this thread, as the job of a worker, and say what it did.
 
     The arguments go through JSON, `current_job()` is there, and the result is checked.
@@ -87,26 +107,24 @@ def perform(
     none. What the task raises is raised. But `Retry`, `Snooze`, `Cancel` and `Fail` are
     outcomes.
 
-    - `bound`: what `task.bind(...)` returns.
+    - `bound`: what `task.bind(...)` returns. Or a task with `chunk`, and then a list
+      with the arguments of each job of the call: dicts, or instances of their class.
     - `attempt`: its number. The job has failed once less.
     - `steps`: results of steps that an earlier attempt has done, by their names.
     - `event`, `batch`: those that the job is to have.
     - `cancel_requested`: the job was asked to stop.
 
-    Returns what the attempt did. Raises InvalidTask for what is not bound, and
-    ValueError for an `attempt` that the job cannot have.
+    Returns what the attempt did; of a list, what it did with each job. Raises
+    InvalidTask for what is not bound, and ValueError for an `attempt` that the job
+    cannot have.
     """
     __tracebackhide__ = True  # pytest goes from the test's line to the task's
     refuse_event_loop("perform")
-    if arguments:
-        raise InvalidTask("perform takes the arguments bound: perform(task.bind(...)).")
-    if not isinstance(bound, BoundTask):
-        raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
-    if bound.later is not None:
-        raise InvalidTask(
-            f"perform runs {bound.task.name} alone: give it the value in place of "
-            f"{next(iter(bound.later.values()))!r}."
-        )
+    if isinstance(bound, Task) and bound.options.chunk is not None and arguments:
+        return perform_chunk(bound_all(bound, *arguments), attempt)
+    refuse_unbound(bound, arguments)
+    if bound.options.chunk is not None:
+        return perform_chunk([bound], attempt, cancel_requested)[0]
     host = Host(bound.options.own_database)
     execution = PerformedExecution(claimed(bound.new_job, attempt), bound.task, host)
     execution.running.given(steps or {}, event, batch, cancel_requested)
@@ -117,6 +135,67 @@ def perform(
     if error := execution.unexpected(outcome):
         raise error
     return performed(execution, outcome, host, jobs)
+
+
+def refuse_unbound(bound: Any, arguments: tuple) -> None:
+    """Raise InvalidTask for anything but a bound task with all its values."""
+    if arguments:
+        raise InvalidTask("perform takes the arguments bound: perform(task.bind(...)).")
+    if not isinstance(bound, BoundTask):
+        raise InvalidTask(f"perform takes what task.bind(...) returns, got {bound!r}.")
+    if bound.later is not None:
+        raise InvalidTask(
+            f"perform runs {bound.task.name} alone: give it the value in place of "
+            f"{next(iter(bound.later.values()))!r}."
+        )
+
+
+def bound_all(task: Task[..., Any, Any], given: Any, *more: Any) -> list[BoundTask]:
+    """Return a task with each of the arguments; raise InvalidTask for other things."""
+    if more or not isinstance(given, list | tuple) or not given:
+        raise InvalidTask(
+            f"perform takes the arguments of the jobs of {task.name} as one list, with "
+            "a dict or an instance of their class for each."
+        )
+    return [
+        each if isinstance(each, BoundTask) else task.bind(**named_in(each))
+        for each in given
+    ]
+
+
+def named_in(arguments: Any) -> dict[str, Any]:
+    """Return the arguments of one job by their names."""
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    names = getattr(type(arguments), "model_fields", None)
+    if names is None and is_dataclass(arguments):
+        names = [field.name for field in fields(arguments) if field.init]
+    if names is None:
+        raise InvalidTask(f"These are no arguments of a job: {arguments!r}.")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def perform_chunk(
+    bound: Sequence[BoundTask], attempt: int, cancel_requested: bool = False
+) -> list[Performed]:
+    """Run one call for several jobs; return what became of each."""
+    __tracebackhide__ = True
+    task = bound[0].task
+    host = Host(bound[0].options.own_database)
+    jobs = [claimed(each.new_job, attempt) for each in bound]
+    call = SharedCall(jobs, runs_alone=False)
+    execution = PerformedCall(call.members[0], task, host)
+    if cancel_requested:
+        for place in range(len(jobs)):
+            execution.tell_cancelled(place)
+    hooks = CommitHooks()
+    with capture_jobs() as enqueued:
+        outcome = execution.run()
+        hooks.run()
+    if error := execution.unexpected(outcome):
+        raise error
+    ended = zip(execution.members, execution.each(outcome), strict=True)
+    return [performed(member, each, host, enqueued) for member, each in ended]
 
 
 def claimed(new_job: NewJob, attempt: int) -> ClaimedJob:
@@ -150,8 +229,8 @@ def claimed(new_job: NewJob, attempt: int) -> ClaimedJob:
 
 
 def performed(
-    execution: "PerformedExecution",
-    outcome: Ended,
+    execution: "PerformedExecution | MemberExecution",
+    outcome: Any,
     host: "Host",
     jobs: list[Job],
 ) -> Performed:
@@ -170,8 +249,10 @@ def performed(
             end = "FAILED"
         if end in ("RETRIED", "SNOOZED"):
             delay = outcome.delay
-    done = execution.running.steps.load()
-    steps = {name: execution.running.steps.result(name) for name in done}
+    steps = {}
+    if isinstance(execution, PerformedExecution):
+        own = execution.running.steps
+        steps = {name: own.result(name) for name in own.load()}
     return Performed(
         end, value, reason, delay, host.progress, host.log, steps, jobs, continued_with
     )
@@ -247,6 +328,19 @@ class PerformedExecution(CallerExecution):
 
     def refuse_overtaken(self) -> None:
         """Do nothing: no other process can end the job."""
+
+
+class PerformedCall(CallerCalling, CallerExecution):  # type: ignore[misc]
+    """A call that nothing claims and nothing records."""
+
+    def announce(self) -> None:
+        """Send no signal: there is no job to send."""
+
+    def announce_others(self) -> None:
+        """Send no signal."""
+
+    def keep_parts(self) -> None:
+        """Store nothing: there is no row."""
 
 
 @contextmanager

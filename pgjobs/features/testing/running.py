@@ -1,5 +1,6 @@
 """`run_jobs`: what a worker would do with the queue, inside of a test's transaction."""
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from math import inf
@@ -13,6 +14,10 @@ from .clock import QueueClock, seconds_until, warn_of_clock
 from .execution import CallerExecution, CommitHooks, refuse_event_loop
 from .isolated import CalledExecution, Children, children
 from .replaying import replay_job
+
+# Python prints warnings that nobody handles. A test gets the errors raised, or has
+# asked for none.
+logging.getLogger("pgjobs.job").addHandler(logging.NullHandler())
 
 ENDED = (*FINISHED, "CONTINUED")
 MOST_RUNS = 1_000  # unless the caller gives a limit
@@ -113,19 +118,24 @@ class Run:
 
     def attempt(self, job: ClaimedJob) -> None:
         __tracebackhide__ = True
-        self.ids.append(job.id)
         hooks = CommitHooks()
         execution = self.execution(job)
         outcome = execution.run()
-        status = self.worker.record(execution, outcome)
+        ends = self.worker.record(execution, outcome)
+        self.ids += [end.job.id for end in ends]
         hooks.run()
-        is_tried_again = status in QUEUED and self.with_retries
-        if is_tried_again and getattr(outcome, "verdict", "") == "RETRY":
-            Job.objects.filter(pk=job.id).run_now()
+        again = [end for end in ends if end.status in QUEUED and self.with_retries]
+        retried = [
+            end.job.id
+            for end in again
+            if getattr(end.outcome, "verdict", "") == "RETRY"
+        ]
+        if retried:
+            Job.objects.filter(pk__in=retried).run_now()
         error = execution.unexpected(outcome)
-        if error is not None and self.raise_errors and not is_tried_again:
+        if error is not None and self.raise_errors and not again:
             raise error
-        may_replay = self.replay and error is None and status in ENDED
+        may_replay = self.replay and error is None and ends[0].status in ENDED
         if may_replay and isinstance(execution, CallerExecution):
             replay_job(self.worker, execution)
 

@@ -1,3 +1,3 @@
-from ...features.operating.pausing import PauseCommand as Command
+from ...features.operating.queues import PauseCommand as Command
 
 __all__ = ["Command"]

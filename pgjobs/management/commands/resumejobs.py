@@ -1,3 +1,3 @@
-from ...features.operating.pausing import ResumeCommand as Command
+from ...features.operating.queues import ResumeCommand as Command
 
 __all__ = ["Command"]

@@ -94,18 +94,21 @@ abandoned AS MATERIALIZED (
 lost AS MATERIALIZED (
     SELECT job.id, job.life, job.attempts, job.last_attempted_at, job.worker_id,
         counted,
+        halved,
         CASE
             WHEN job.cancel_requested_at IS NOT NULL THEN 'CANCELLED'
             WHEN job.crashes + counted >= job.max_crashes THEN 'FAILED'
             ELSE 'READY'
         END AS next_status
     FROM pgjobs_job AS job
+    CROSS JOIN pgjobs_halved_call(job.chunk, job.life, job.attempts) AS halved
     CROSS JOIN LATERAL (
         SELECT CASE
+            WHEN halved IS NOT NULL THEN 0
             -- Only first attempts are prefetched; of later ones this may mean that
             -- the clock was set back.
             WHEN job.attempts = 1 AND job.started_at > job.last_attempted_at THEN 0
-            WHEN job.crashes = 0 AND job.max_crashes > 2 AND EXISTS (
+            WHEN job.crashes = 0 AND job.max_crashes > 2 AND job.chunk IS NULL AND EXISTS (
                 SELECT FROM pgjobs_attempt
                 WHERE job_id = job.id AND life = job.life AND outcome = 'CRASHED'
             )
@@ -132,7 +135,7 @@ rescued AS (
                 THEN currval('pgjobs_lease_token')
             ELSE pgjobs_token_beyond(job.lease_token)
         END,
-        (status, run_after, crashes, finished_at, reason) = (
+        (status, run_after, crashes, finished_at, chunk, reason) = (
             SELECT lost.next_status,
                 -- It waits from now on.
                 CASE WHEN lost.next_status = 'READY' THEN clock_timestamp()
@@ -140,9 +143,13 @@ rescued AS (
                 -- SQL may have stored more crashes than attempts, or the largest number.
                 least(job.crashes + counted, job.attempts, 32767),
                 CASE WHEN lost.next_status <> 'READY' THEN clock_timestamp() END,
+                coalesce(lost.halved, job.chunk),
                 CASE
                     WHEN lost.next_status = 'CANCELLED'
                         THEN 'Cancelled; its worker was lost.'
+                    WHEN lost.halved IS NOT NULL
+                        THEN 'Worker lost under a call of several jobs, which counts for '
+                            'none of them. The halves of the call run apart.'
                     WHEN counted = 0 THEN 'Worker lost, perhaps before the job began.'
                     ELSE format(
                         'Worker lost (crash %%s of %%s).', job.crashes + counted,

@@ -75,6 +75,8 @@ listed AS MATERIALIZED (
             CROSS JOIN LATERAL (
                 SELECT id, priority, turn,
                     crashes + 1 >= max_crashes AND (keys ? 'isolated') IS NOT TRUE
+                        OR chunk IS NOT NULL AND chunk ? 'alone'
+                        AND chunk ->> 'alone' = life || ':' || attempts
                         AS is_last_chance,
                     (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE
                         AS is_expired

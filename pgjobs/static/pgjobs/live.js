@@ -14,7 +14,7 @@
     // A list is loaded as a whole: Django's own script knows its boxes.
     const isList = part !== null && part.hasAttribute("data-pgjobs-reload");
     const isTyping = () => document.activeElement.matches("input[type=text], select");
-    const isTicked = () => document.querySelector("#result_list input:checked");
+    const isTicked = () => document.querySelector("#result_list input:checked, .pgjobs-menu[open]");
     // What grows at its end, such as a log, stays in its place while the rest is replaced.
     const kept = (root) => root.querySelector(":scope > [data-pgjobs-keep]");
     const isElsewhere = (node) => part.contains(node) && !kept(part)?.contains(node);

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import Context
 from functools import partial
 from time import monotonic
@@ -95,6 +95,7 @@ class Execution:
         self.task = task
         self.host = host
         self.options = task.options if task else Options()
+        self.asks_features = job.results is not None or self.options.prepares
         # A row that SQL has inserted leaves the time limit to the task.
         self.limit = job.timeout or self.options.time_limit or default_limit
         self.running = self.running_class(
@@ -142,6 +143,10 @@ class Execution:
         """Return the present stack of the job's code."""
         raise NotImplementedError
 
+    def each(self, outcome: Outcome) -> Iterable[Outcome]:
+        """Return what becomes of each job of the call; usually it is one."""
+        return (outcome,)
+
     def given_up(self) -> Unsuccessful:
         """Return the outcome of an attempt that did not end in time."""
         outcome = self.ended_by(TaskTimeout())
@@ -169,10 +174,6 @@ class Execution:
         except (InvalidArguments, InvalidTask, UnknownTask) as error:
             return unsuccessful(self.job, "FAIL", str(error), error, hide=self.hide)
         return None
-
-    @property
-    def asks_features(self) -> bool:
-        return self.job.results is not None or self.options.prepares
 
     def fill_in(self) -> Unsuccessful | None:
         """Complete the arguments by what jobs before have returned, and open them."""
@@ -205,7 +206,9 @@ class Execution:
             raise suspended
         if "steps" in vars(self.running):  # asked here, to spare most jobs a call
             self.running.ends()
-        return self.options.kept(self.running, json_result(value, self.task))
+        text = json_result(value, self.task)
+        is_kept = "seal" in vars(self.running)  # asked here, too
+        return self.options.kept(self.running, text) if is_kept else text
 
     def ended_by(self, error: BaseException) -> Unsuccessful:
         if (suspended := self.running.suspended) and not isinstance(error, FIRST):

@@ -5,8 +5,9 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
@@ -22,6 +23,8 @@ from .event_loop import EventLoop
 from .execution import CoroutineExecution, Execution, ThreadExecution
 from .surroundings import Surroundings
 from .threads import BorrowedThread, Threads
+
+E = TypeVar("E", bound=Execution)
 
 
 class Executor(Surroundings):
@@ -71,13 +74,13 @@ class Executor(Surroundings):
         token, (job, task) = self.waiting.popitem(last=False)
         execution: Execution
         if task is None or not task.is_async or task.options.execution:
-            made = (task and task.options.execution) or ThreadExecution
+            made = (task and task.options.execution) or kind_of(ThreadExecution, job)
             execution = made(job, task, self, self.default_limit)
         else:
             if self.event_loop is None:
                 self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
             thread = BorrowedThread(self.threads)
-            execution = CoroutineExecution(
+            execution = kind_of(CoroutineExecution, job)(
                 job, task, self, self.default_limit, self.event_loop, thread
             )
         self.running[token] = execution
@@ -124,7 +127,7 @@ class Executor(Surroundings):
         if self.running.pop(execution.job.lease_token, None) is None:
             log(logging.WARNING, execution.job, "ended long after it was given up")
             return None
-        self.outcomes.append(outcome)
+        self.outcomes.extend(execution.each(outcome))
         if self.runs is not None and execution.begun_at is not None:
             self.runs.append(monotonic() - execution.begun_at)
         return self.next_execution()
@@ -140,6 +143,10 @@ class Executor(Surroundings):
         """Ask a job to stop. A job that no slot has begun ends at once."""
         with self.lock:
             execution = self.running.get(lease_token)
+            calls = [job.call for job, _ in self.waiting.values()]
+            calls += [each.job.call for each in self.running.values()]
+            if any(call and call.cancel(lease_token) for call in calls):
+                return
             waiting = self.waiting.pop(lease_token, None)
         if execution:
             execution.cancel()
@@ -168,7 +175,7 @@ class Executor(Surroundings):
             self.given_up += 1
         log(logging.ERROR, execution.job, "is given up: it does not stop")
         self.threads.replace(execution.thread)
-        self.outcomes.append(execution.given_up())
+        self.outcomes.extend(execution.each(execution.given_up()))
         if isinstance(execution, CoroutineExecution) and execution.is_blocking:
             self.abandon(execution)
         self.fill_slots()
@@ -197,7 +204,7 @@ class Executor(Surroundings):
             self.deadlines.lift(neighbour)
             self.threads.replace(neighbour.thread)
             reason = f"Released: job {blocking.job.id} blocks the event loop."
-            self.outcomes.append(release(neighbour.job, reason))
+            self.outcomes.extend(neighbour.each(release(neighbour.job, reason)))
 
     def fill_slots(self) -> None:
         """Begin waiting jobs in the free slots."""
@@ -213,7 +220,8 @@ class Executor(Surroundings):
         with self.lock:
             jobs = [job for job, _ in self.waiting.values()]
             self.waiting.clear()
-        return jobs
+        together = [job.call.members if job.call else [job] for job in jobs]
+        return list(chain.from_iterable(together))
 
     def first_waiting(self) -> ClaimedJob | None:
         """Return the job that has waited longest for a slot, if any waits."""
@@ -259,3 +267,8 @@ class Executor(Surroundings):
             self.event_loop.stop()
         self.deadlines.stop()
         self.threads.stop()
+
+
+def kind_of(usual: type[E], job: ClaimedJob) -> type[E]:
+    """Return the class of the job's execution; a call of many jobs has its own."""
+    return job.call.kind(usual) if job.call else usual

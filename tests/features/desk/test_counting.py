@@ -3,7 +3,9 @@
 import re
 from datetime import timedelta
 
+import pytest
 from django.db import connection, transaction
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -213,6 +215,26 @@ def test_pairs_of_a_bucket_and_a_number_are_added_up_once_there_are_many(monkeyp
     figure = Figure.objects.filter(task="tests.noop", span=MINUTE).latest("start")
     assert figure.run_buckets == [[3, 15], [70, 3]]
     assert figure.wait_buckets == [[9, 1], [9, 1], [9, 1]]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["{5,7}", "{{1},{2}}", "{{{1,2},{3,4}}}", "{{NULL,5},{3,NULL}}"],
+)
+@pytest.mark.parametrize("most", [1, 100])
+def test_what_sql_has_stored_of_times_keeps_no_figure_back(stored, most, monkeypatch):
+    monkeypatch.setattr("pgjobs.features.desk.chore.MOST_PAIRS", most)
+    add_figures(execute_on("default"), [row()])
+    Figure.objects.update(run_buckets=RawSQL("%s::integer[]", [stored]))
+    add_figures(execute_on("default"), [row()])
+    assert figure_of("tests.noop").successful == 2
+
+
+def test_largest_numbers_are_added_up():
+    most = 2**31 - 1
+    add_figures(execute_on("default"), [row(run_buckets=[[4, most]] * 120)])
+    add_figures(execute_on("default"), [row(run_buckets=[[4, 1]])])
+    assert figure_of("tests.noop").run_buckets == [[4, most]]
 
 
 def test_old_figures_are_pruned_by_their_span():

@@ -28,9 +28,9 @@ QUEUES = "/admin/pgjobs/queue/"
 def test_list_shows_the_beginning_of_the_arguments():
     make_job(kwargs={"order_id": 87, "password": "hunter2"})
     text = text_of(operator("view_job", "view_job_arguments").get(LIST))
-    assert "&quot;order_id&quot;: 87" in text
+    assert "order_id=87" in text
     assert "hunter2" not in text
-    assert "order_id" not in text_of(operator("view_job").get(LIST))
+    assert "order_id=" not in text_of(operator("view_job").get(LIST))
 
 
 def test_list_does_not_fetch_large_arguments():
@@ -65,7 +65,7 @@ def test_attempt_that_succeeded_is_shown_with_its_duration():
     job = make_job("SUCCESSFUL", attempts=2)
     Job.objects.filter(pk=job.pk).update(last_attempted_at=job.finished_at)
     text = text_of(operator("view_job").get(page_of(job)))
-    assert 'pgjobs-successful">Successful</span></td>' in text.replace("\n", "")
+    assert 'pgjobs-successful">Successful</span>' in text
 
 
 def test_confirmation_warns_before_a_success_is_repeated():

@@ -3,8 +3,9 @@
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
+from pgjobs import get_task
 from pgjobs.management.running import banner
 from pgjobs.models import Job
 from pgjobs.tasks.registry import registry
@@ -25,6 +26,22 @@ def test_worker_knows_the_queues_of_the_settings(use):
     call_command("runjobs", "--drain", "--queues=letters,lettres", stderr=err)
     assert "'letters' " not in err.getvalue().replace("queues: ", "")
     assert "No task is declared for queue 'lettres'" in err.getvalue()
+
+
+def test_task_is_enqueued_by_the_path_of_its_function(db, capsys):
+    path = "tests.standard_tasks.add"
+    call_command("enqueuejob", path, "a=1")
+    job = Job.objects.get()
+    assert job.task == f"default:{path}"
+    assert default_task_backend.get_result(str(job.pk)).kwargs == {"a": 1}
+    assert get_task(path).name == f"default:{path}"
+    with pytest.raises(CommandError, match=f"Did you mean 'default:{path}'"):
+        call_command("enqueuejob", f"{path}d")
+
+
+def test_row_by_the_bare_path_runs_no_task_of_djangos(db):
+    """Only the name with its alias is that of a task."""
+    assert registry.find("tests.standard_tasks.add") is None
 
 
 def test_task_is_enqueued_by_its_name(db, capsys):

@@ -161,6 +161,19 @@ def test_wait_that_a_deploy_has_renamed_gets_the_event_by_its_new_name():
     assert queue.take_wait(*how).stored == str(paid.pk)
 
 
+def test_way_that_a_deploy_has_added_ends_the_wait_and_its_event_is_taken_once():
+    ways = [question(label="yes"), event() | {"label": "paid"}]
+    job = waiting(Hand(), ways[0])
+    paid = publish("order.paid")
+    execute("SELECT pgjobs_let_go_on(ARRAY[%(id)s])", {"id": job.pk})
+    claimed = Hand().claim_one()
+    how = ("default", job.pk, claimed.lease_token)
+    assert queue.take_wait(*how, "go", ways).state == "taken"
+    ended = Wait.objects.exclude(ended_at=None).values_list("label", "event_id")
+    assert sorted(ended) == [("paid", paid.pk), ("yes", None)]
+    assert queue.take_wait(*how, "again", [event()]).state == "open"
+
+
 @pytest.mark.parametrize(("value", "by"), [('"yes"', "5"), ("5", None)])
 def test_answer_of_a_user_and_one_of_another_type_are_left_to_the_code(value, by):
     hand = Hand()

@@ -152,9 +152,8 @@ SECRET = "DE89370400440532013000"
 
 def test_task_that_there_is_not_is_named_with_the_nearest_one():
     done(asks)
-    errors = StringIO()
-    run("waits", "--task", TASK[:-1], stderr=errors)
-    assert f"Did you mean {TASK!r}?" in errors.getvalue()
+    with pytest.raises(CommandError, match=f"Did you mean {TASK!r}"):
+        run("waits", "--task", TASK[:-1])
 
 
 # Answer

@@ -1,5 +1,6 @@
 """Encrypted tasks whose body a test gives: a worker finds only functions of modules."""
 
+import os
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -58,11 +59,13 @@ def keyed(iban: str):
 
 @task(
     name="tests.encryption.isolated",
+    keep_logs="INFO",
     encrypted=("iban",),
     isolated=True,
     max_attempts=1,
 )
 def pay_apart(iban: str, fails: bool):
+    os.write(1, f"printed {iban}\n".encode())
     current_job().log(f"to {iban}")
     if fails:
         raise ValueError(f"no {iban}")

@@ -155,7 +155,7 @@ class TestEnqueuejob:
         [
             (
                 ["tests.ad"],
-                "registered as 'tests.ad'. Did you mean 'tests.add'? There are: ",
+                "registered as 'tests.ad'. Did you mean 'tests.add'?",
             ),
             (["shop.noop_of_it"], "registered as 'shop.noop_of_it'. There are: "),
             (["tests.add", "--args", "[1"], "--args is not JSON"),

@@ -1,6 +1,7 @@
 """The command `jobs`: the same filters as the admin's list, for a terminal."""
 
 import json
+import re
 import sys
 import zlib
 from io import StringIO
@@ -8,9 +9,10 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from pgjobs.features.operating import choosing
-from pgjobs.models import AuditEntry, ErrorGroup, Job, Schedule
+from pgjobs.models import AuditEntry, ErrorGroup, Job, Progress, Schedule
 from tests.features.operating.test_jobstatus import terminal  # noqa: F401
 from tests.operators import insert, make_job, make_worker, status_of
 
@@ -68,8 +70,10 @@ def test_list_shows_the_newest_jobs_with_their_reasons():
 def test_list_says_that_there_are_more_and_that_none_match():
     for _ in range(3):
         make_job()
-    assert "There are more than 2" in run("list", "--limit", "2")
-    assert "more" not in run("list", "--limit", "3")
+    output, errors = told("list", "--limit", "2")
+    assert errors == "There are more than 2: --limit shows more.\n"
+    assert "more" not in output
+    assert told("list", "--limit", "3")[1] == ""
     assert "No jobs match." in run("list", "--status", "running")
 
 
@@ -90,7 +94,7 @@ def test_running_jobs_are_found_by_the_name_of_their_worker():
     job = make_job("RUNNING", worker_id=make_worker("machine").pk)
     make_job("RUNNING")
     assert listed("--worker", "machine") == [job.pk]
-    assert listed("--worker", "other") == []
+    assert "There is no worker 'other'." in refused("list", "--worker", "other")
 
 
 def test_secrets_are_masked():
@@ -143,6 +147,65 @@ def test_show_prints_all_that_is_known_of_a_job():
     assert "attempt 1 of life 1: FAILED after 1.000 s" in text
     assert "line 7" in text
     assert "\x1b" not in text
+
+
+def test_show_prints_what_the_row_holds_and_the_newest_attempt_first():
+    job = failed_of(
+        "builtins.OSError",
+        keys={"lock": "erp-7", "limit": {"key": "erp", "most": 2}},
+        unique_key="order-7",
+        unique_for="unfinished",
+        max_attempts=5,
+        attempts=2,
+        failures=2,
+    )
+    job.attempts_made.create(
+        life=1,
+        number=2,
+        worker_name="web1",
+        started_at="2026-01-01T00:01:00Z",
+        finished_at="2026-01-01T00:01:01Z",
+        outcome="FAILED",
+    )
+    Progress.objects.create(
+        job=job,
+        done=7,
+        total=100,
+        message="half",
+        log="2026-01-01 00:00:00.123+00:00 sent\n",
+        updated_at=timezone.now(),
+    )
+    job.steps.create(
+        life=1,
+        name="charge",
+        return_value={"token": "hunter2"},
+        attempt=1,
+        finished_at=timezone.now(),
+    )
+    AuditEntry.objects.create(
+        actor="ada@vm", via="page", act="retry", model="job", object_id=job.pk, note="x"
+    )
+    text = run("show", str(job.pk))
+    assert "failures: 2 of 5" in text
+    assert "progress: 7 of 100 (7%), half" in text
+    assert '"lock": "erp-7"' in text
+    assert "unique key: order-7" in text
+    assert re.search(r"charge, .*: \{", text)
+    assert "retry by ada@vm" in text
+    assert re.search(r"\n\d\d:00:00\.123 sent", text)  # by the clock here
+    assert "hunter2" not in text
+    assert text.index("attempt 2 of") < text.index("attempt 1 of")
+
+
+def test_show_says_what_ran_a_success_and_its_result():
+    job = make_job("SUCCESSFUL", return_value={"pages": 3}, worker_name="web4")
+    Job.objects.filter(pk=job.pk).update(last_attempted_at=timezone.now(), attempts=1)
+    text = run("show", str(job.pk))
+    assert "worker: web4" in text
+    assert '"pages": 3' in text
+    assert "attempt 1 of life 1: SUCCESSFUL" in text
+    shown = json.loads(run("show", str(job.pk), "--json"))
+    assert (shown["return_value"], shown["worker_name"]) == ({"pages": 3}, "web4")
 
 
 def test_show_prints_json_for_programs():
@@ -270,43 +333,46 @@ def test_act_on_an_id_that_there_is_not_changes_nothing_and_fails(verb, options)
     assert status_of(job) == before
 
 
-def test_task_that_there_is_not_is_named_with_the_one_that_was_meant():
+def test_task_that_there_is_not_is_refused_with_the_one_that_was_meant():
     make_job(task="shop.charge_card")
-    for verb in (("retry",), ("retry", "--dry-run"), ("list",)):
-        _, errors = told(*verb, "--task", "shop.charge_car")
-        assert errors == (
-            "There is no task 'shop.charge_car'. Did you mean 'shop.charge_card'?\n"
+    for verb in (("retry",), ("retry", "--dry-run"), ("list",), ("list", "--json")):
+        with pytest.raises(CommandError) as caught:
+            run(*verb, "--task", "shop.charge_car")
+        assert caught.value.returncode == 1
+        assert str(caught.value) == (
+            "There is no task 'shop.charge_car'. Did you mean 'shop.charge_card'?"
         )
 
 
 def test_task_without_jobs_is_no_wrong_name():
-    assert told("retry", "--task", "tests.noop")[1] == ""
+    assert told("retry", "--task", "tests.noop") == ("Retried 0 jobs.\n", "")
 
 
-def test_hint_is_not_in_what_programs_read():
-    output, errors = told("retry", "--task", "tests.noob", "--json")
-    assert json.loads(output) == {"changed": 0, "skipped": 0}
-    assert "'tests.noop'" in errors
+def test_programs_read_json_before_a_name_is_refused():
+    output = StringIO()
+    with pytest.raises(CommandError, match=r"'tests\.noop'"):
+        call_command("jobs", "retry", "--task", "tests.noob", "--json", stdout=output)
+    assert json.loads(output.getvalue()) == {"changed": 0, "skipped": 0}
 
 
 @pytest.mark.parametrize("option", ["--queue", "--worker", "--schedule"])
-def test_other_names_that_there_are_not_are_named_too(option):
+def test_other_names_that_there_are_not_are_refused_too(option):
     make_worker("mail")
     make_job(queue_name="mail")
     Schedule.objects.all().delete()
     Schedule.objects.create(name="mail", task="tests.noop", cron="0 3 * * *")
-    _, errors = told("list", option, "mial")
     noun = option.removeprefix("--")
-    assert errors == f"There is no {noun} 'mial'. Did you mean 'mail'?\n"
+    assert refused("list", option, "mial") == (
+        f"There is no {noun} 'mial'. Did you mean 'mail'?"
+    )
 
 
-def test_error_that_no_job_failed_with_is_named_with_those_that_there_are():
+def test_error_that_no_job_failed_with_is_refused_with_those_that_there_are():
     for name in ("urllib3.ConnectionError", "urllib3.ConnectionError", "ValueError"):
         failed_of(name)
-    _, errors = told("retry", "--error", "ConnectionErr")
-    assert errors == (
+    assert refused("retry", "--error", "ConnectionErr") == (
         "No job failed with 'ConnectionErr'. Did you mean 'urllib3.ConnectionError'? "
-        "The latest failed with: urllib3.ConnectionError (2), ValueError (1).\n"
+        "The latest failed with: urllib3.ConnectionError (2), ValueError (1)."
     )
     assert told("retry", "--error", "ValueError") == ("Retried 1 job.\n", "")
     assert told("retry", "--error", "ValueError")[1] == ""
@@ -324,11 +390,33 @@ def test_table_on_a_terminal_is_as_wide_as_that(terminal):  # noqa: F811
     assert len(run("list").splitlines()[1]) > 80  # for programs
 
 
-def test_row_that_cannot_fit_on_a_terminal_takes_several_lines(terminal):  # noqa: F811
+def test_long_name_loses_its_middle_on_a_terminal(terminal):  # noqa: F811
+    make_job(task="shop." + "b" * 90 + "charge", queue_name="q" * 90, reason="OSError")
+    call_command("jobs", "list", stdout=terminal)
+    _, line = terminal.getvalue().splitlines()
+    assert len(line) <= 80
+    assert re.search(r"  shop\.b+…b*charge  q+…q+  .*  OSError$", line)
+
+
+def test_row_on_a_very_narrow_terminal_takes_several_lines(terminal, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "50")
     make_job(task="a." + "b" * 90, reason="OSError")
     call_command("jobs", "list", stdout=terminal)
     assert "  task: a." + "b" * 50 in terminal.getvalue()
     assert "  reason: OSError" in terminal.getvalue()
+
+
+def test_terminal_is_told_how_long_ago_and_a_pipe_is_told_when(terminal):  # noqa: F811
+    insert(status="'FAILED'", finished_at="now() - interval '5 minutes'")
+    call_command("jobs", "list", stdout=terminal)
+    assert "  5 min" in terminal.getvalue()
+    assert re.search(r"\d\d:\d\d:\d\d", run("list"))
+
+
+def test_command_alone_prints_its_help():
+    text = run()
+    assert text.startswith("usage: ")
+    assert "manage.py jobs show 4711" in text
 
 
 # The audit trail

@@ -52,6 +52,8 @@ def test_schedules_are_listed_by_name(schedule):
     Schedule.objects.create(name="hourly", task="tests.noop", cron="@hourly")
     assert "hourly" in run("schedules")
     assert "hourly" not in run("schedules", "list", "nightly")
+    assert "Did you mean 'hourly'?" in refused("schedules", "list", "hourl")
+    assert run("schedules").splitlines()[0].endswith("  state")
 
 
 # The audit trail

@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION pgjobs_count_claimed(ids bigint[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pgjobs_count_starts(array_agg(keys || jsonb_build_object(
+    PERFORM pgjobs_count_starts(array_agg(pgjobs_keys_now(task, keys) || jsonb_build_object(
         'rate_started_at', extract(epoch FROM clock_timestamp())
     )))
     FROM pgjobs_job

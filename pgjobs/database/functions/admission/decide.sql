@@ -54,6 +54,9 @@ BEGIN
     IF found.are_linked THEN
         obstacles := pgjobs_meet_links(ids);
     END IF;
+    IF EXISTS (SELECT FROM pgjobs_override WHERE paused_at IS NOT NULL) THEN
+        obstacles := obstacles || pgjobs_meet_pauses(ids, obstacles);
+    END IF;
     IF found.are_locked THEN
         obstacles := obstacles || pgjobs_meet_locks(ids, obstacles);
     END IF;

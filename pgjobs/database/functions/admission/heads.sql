@@ -12,6 +12,7 @@ DECLARE
     first record;
     served text[];
     mixed text[] := '{}';  -- lines with jobs that are skipped
+    is_changed CONSTANT boolean := pgjobs_changes_flow();
 BEGIN
     SELECT array_agg(wanted.line) AS lines, array_agg(id) AS ids,
         array_agg(keys) AS keys, array_agg(priority) AS priorities,
@@ -22,7 +23,10 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT *, row_number() OVER () AS place
         FROM (
-            SELECT id, keys, priority, turn, queue_name FROM pgjobs_job AS job
+            SELECT id, priority, turn, queue_name, CASE
+                    WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys
+                END AS keys
+            FROM pgjobs_job AS job
             -- The second condition is the index's own.
             WHERE job.line = wanted.line AND job.line LIKE '% %'
             ORDER BY job.line, priority DESC, turn LIMIT number
@@ -58,7 +62,10 @@ BEGIN
                 ) AS place
             FROM hop
             CROSS JOIN LATERAL (
-                SELECT id, keys, priority, turn FROM pgjobs_job AS job
+                SELECT id, priority, turn, CASE
+                        WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys
+                    END AS keys
+                FROM pgjobs_job AS job
                 WHERE job.line = hop.line AND job.queue_name = hop.queue_name
                 ORDER BY priority DESC, turn LIMIT number
             ) AS job

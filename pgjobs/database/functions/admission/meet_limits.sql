@@ -9,10 +9,13 @@
 CREATE OR REPLACE FUNCTION pgjobs_meet_limits(
     ids bigint[], INOUT obstacles jsonb, OUT freed_keys jsonb[]
 ) LANGUAGE plpgsql AS $$
+DECLARE
+    is_changed CONSTANT boolean := pgjobs_changes_flow();
 BEGIN
     WITH job AS MATERIALIZED (
         SELECT id, priority, turn, keys ->> 'limit_key' AS key,
-            (keys -> 'max_running')::integer AS allows,
+            (CASE WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys END
+                -> 'max_running')::integer AS allows,
             pgjobs_line('limit', keys ->> 'limit_key') AS own_line,
             line <> pgjobs_line('limit', keys ->> 'limit_key') AS comes_from_elsewhere
         FROM pgjobs_job

@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION pgjobs_meet_rates(
     ids bigint[], obstacles jsonb, at timestamptz
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
+    is_changed CONSTANT boolean := pgjobs_changes_flow();
     rate_keys text[];
     heads bigint[];
 BEGIN
@@ -36,10 +37,14 @@ BEGIN
         ),
         job AS MATERIALIZED (
             SELECT id, priority, turn, id = ANY (heads) AS is_head,
-                keys ->> 'rate_key' AS rate_key, pgjobs_rate_number(keys) AS number,
-                (keys -> 'rate_interval')::float8 AS step,
-                (keys -> 'rate_burst')::integer AS burst
+                keys ->> 'rate_key' AS rate_key, pgjobs_rate_number(own.now) AS number,
+                (own.now -> 'rate_interval')::float8 AS step,
+                (own.now -> 'rate_burst')::integer AS burst
             FROM pgjobs_job
+            CROSS JOIN LATERAL (
+                SELECT CASE WHEN is_changed THEN pgjobs_keys_now(task, keys) ELSE keys END
+                OFFSET 0
+            ) AS own (now)
             WHERE id = ANY (ids || heads) AND keys ? 'rate_key'
                 AND NOT obstacles ? id::text
         ),

@@ -4,15 +4,20 @@
 CREATE OR REPLACE FUNCTION pgjobs_note_started() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    keys jsonb := NEW.keys;
 BEGIN
     IF NOT has_table_privilege('pgjobs_note', 'INSERT') THEN
         RETURN NULL;
     END IF;
+    IF has_table_privilege('pgjobs_override', 'SELECT') AND pgjobs_changes_flow() THEN
+        keys := pgjobs_keys_now(NEW.task, keys);
+    END IF;
     INSERT INTO pgjobs_note (keys) VALUES (jsonb_build_object(
-        'rate_key', NEW.keys -> 'rate_key',
-        'rate_interval', NEW.keys -> 'rate_interval',
-        'rate_burst', NEW.keys -> 'rate_burst',
-        'rate_number', NEW.keys -> 'rate_number',
+        'rate_key', keys -> 'rate_key',
+        'rate_interval', keys -> 'rate_interval',
+        'rate_burst', keys -> 'rate_burst',
+        'rate_number', keys -> 'rate_number',
         'rate_started_at', extract(epoch FROM NEW.last_attempted_at)
     ));
     RETURN NULL;

@@ -26,6 +26,13 @@ BEGIN
                 + (NEW.keys -> 'deadline')::numeric
         );
     END IF;
+    IF NEW.keys ? 'chunk_wait' AND NEW.run_after IS NULL
+        AND jsonb_typeof(NEW.keys -> 'chunk_wait') = 'number'
+    THEN
+        NEW.run_after := NEW.enqueued_at + make_interval(
+            secs => least((NEW.keys -> 'chunk_wait')::numeric, 86400)::float8
+        );
+    END IF;
     IF NEW.status = 'WAITING' OR NEW.run_after > statement_timestamp()
         OR NEW.keys ?| ARRAY['batch_id', 'after', 'after_batches']
     THEN

@@ -94,7 +94,7 @@ BEGIN
         IF fault IS NULL AND NEW.keys ?| ARRAY[
             'is_ordered', 'on_success', 'on_failure', 'limit_key', 'max_running',
             'rate_key', 'rate_interval', 'rate_burst', 'after', 'after_batches',
-            'needs', 'batch_id', 'results', 'masked'
+            'needs', 'batch_id', 'results', 'masked', 'chunk_by', 'chunk_wait'
         ] THEN
             fault := CASE
                 WHEN jsonb_typeof(NEW.keys -> 'is_ordered') <> 'boolean'
@@ -105,6 +105,11 @@ BEGIN
                     THEN 'keys: on_success and on_failure must be names of tasks'
                 WHEN jsonb_typeof(NEW.keys -> 'masked') <> 'array'
                     THEN 'keys: masked must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_by') <> 'array'
+                    THEN 'keys: chunk_by must be a list of names of arguments'
+                WHEN jsonb_typeof(NEW.keys -> 'chunk_wait') <> 'number'
+                    OR (NEW.keys ->> 'chunk_wait')::numeric NOT BETWEEN 0 AND 86400
+                    THEN 'keys: chunk_wait must be seconds, at most a day'
             END;
             IF fault IS NULL AND NEW.keys ? 'results' THEN
                 EXECUTE pg_catalog.format(

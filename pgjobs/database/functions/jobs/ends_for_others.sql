@@ -4,5 +4,5 @@
 CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[]
-        - '{isolated,masked,encrypted}'::text[] <> '{}'
+        - '{isolated,masked,encrypted,chunk_by,chunk_wait}'::text[] <> '{}'
 $$;

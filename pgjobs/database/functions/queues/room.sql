@@ -19,6 +19,11 @@ BEGIN
             max_running - (
                 SELECT count(*) FROM pgjobs_job
                 WHERE status = 'RUNNING' AND queue_name = queue
+                    -- A call of many jobs counts as one, by its first.
+                    AND (
+                        chunk ->> 'first' <> id::text
+                        AND chunk ->> 'attempt' = life || ':' || attempts
+                    ) IS NOT TRUE
             ),
             0
         )

@@ -46,7 +46,7 @@ BEGIN
                 FROM (
                     -- It waits from now on. The sleep of a task belongs to the old life.
                     SELECT CASE
-                        WHEN job.run_after > clock_timestamp()
+                        WHEN (job.run_after > clock_timestamp()) IS TRUE
                             AND NOT pgjobs_is_asleep(job.id, job.life, job.run_after)
                             THEN job.run_after
                         ELSE clock_timestamp()

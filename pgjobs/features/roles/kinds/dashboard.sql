@@ -32,6 +32,9 @@ GRANT SELECT (
     paused, orphaned, origin_at, next_run_at, last_run_at, run_count, skip_count, error
 ) ON pgjobs_schedule TO {role};
 GRANT SELECT (id, job_id) ON pgjobs_note TO {role};
+GRANT SELECT (
+    id, kind, paused_at, max_running, rate_number, rate_seconds, until, changed_at, is_held
+) ON pgjobs_override TO {role};
 GRANT SELECT (id) ON pgjobs_step, pgjobs_answer TO {role};
 GRANT SELECT (id, job_id) ON pgjobs_waitnote TO {role};
 GRANT SELECT (event_id, name, cluster, transaction) ON pgjobs_awaitedevent TO {role};

@@ -19,6 +19,7 @@ GRANT INSERT, UPDATE, DELETE ON
     pgjobs_batch, pgjobs_job, pgjobs_predecessor, pgjobs_prerequisite, pgjobs_schedule
 TO {role};
 GRANT INSERT, UPDATE, DELETE ON pgjobs_auditentry TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON pgjobs_override TO {role};
 GRANT UPDATE (muted_version) ON pgjobs_errorgroup TO {role};
 GRANT DELETE ON pgjobs_queue TO {role};
 GRANT SELECT ON pgjobs_endedworker TO {role};

@@ -10,6 +10,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     pgjobs_step, pgjobs_subscription, pgjobs_tick, pgjobs_worker
 TO {role};
 GRANT SELECT, INSERT, UPDATE ON pgjobs_taskdefinition TO {role};
+GRANT SELECT, UPDATE, DELETE ON pgjobs_override TO {role};
 GRANT SELECT, INSERT (name) ON pgjobs_queue TO {role};
 GRANT USAGE ON SEQUENCE pgjobs_job_id_seq, pgjobs_lease_token, pgjobs_turn TO {role};
 GRANT SELECT, UPDATE ON SEQUENCE

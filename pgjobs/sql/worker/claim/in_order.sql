@@ -35,7 +35,8 @@ walk AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT ctid AS place, id, queue_name,
                 crashes + 1 >= max_crashes AND (keys ? 'isolated') IS NOT TRUE
-                    AS is_last_chance,
+                    OR chunk IS NOT NULL AND chunk ? 'alone'
+                    AND chunk ->> 'alone' = life || ':' || attempts AS is_last_chance,
                 attempts > 0 OR max_crashes < 3 OR keys IS NOT NULL
                     OR process_units IS NOT NULL AS must_begin,
                 (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired,

@@ -1,0 +1,4 @@
+"""Chunks: one call for many jobs of a task.
+
+Guide: `docs/guides/chunks.md`.
+"""

@@ -1,0 +1,163 @@
+"""Lets jobs that were just claimed take others of their task along, for one call.
+
+The claim brings the first jobs of such a task one by one, as it brings plain jobs. For
+each of them that has not joined another one, a second statement claims the rest.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from ...base.database_errors import is_lost, text_of
+from ...queue.claiming import ClaimedJob
+from ...queue.recording import Outcome
+from ...queue.statements import Execute, array
+from ...sql import statement
+from ...tasks.registry import registry
+from .execution import CALLS, Calling
+
+if TYPE_CHECKING:
+    from ...worker.claimer import Claimer
+
+logger = logging.getLogger("pgjobs.worker")
+
+MOST_BYTES = 10_000_000  # of arguments, in one call
+
+
+class Member(ClaimedJob):
+    """A claimed job that shares a call with others, or has one to itself."""
+
+    shared: "SharedCall | None" = None  # None of a copy
+
+    @property
+    def call(self) -> "SharedCall | None":
+        return self.shared
+
+
+class SharedCall:
+    """One call of a function for several jobs, as the worker knows it."""
+
+    def __init__(self, jobs: Sequence[ClaimedJob], runs_alone: bool):
+        self.runs_alone = runs_alone
+        self.members = [Member._make(job) for job in jobs]
+        self.places = {job.lease_token: n for n, job in enumerate(jobs)}
+        self.cancelled: set[int] = set()  # tokens of members that were asked to stop
+        self.execution: Calling | None = None  # once it has begun
+        for member in self.members:
+            member.shared = self
+
+    def kind(self, usual: type) -> type:
+        """Return the class of executions for the call, in place of the usual one."""
+        return CALLS[usual]
+
+    def cancel(self, lease_token: int) -> bool:
+        """Tell a member that it was asked to stop; return whether it is one."""
+        if lease_token not in self.places:
+            return False
+        self.cancelled.add(lease_token)
+        if self.execution is not None:
+            self.execution.tell_cancelled(self.places[lease_token])
+        return True
+
+    def marked(self, job: ClaimedJob) -> Outcome | None:
+        """Return how the running function wants a member to end, if it said so."""
+        if self.execution is None:
+            return None
+        return self.execution.marked(self.places[job.lease_token])
+
+
+def gathered(claimer: "Claimer", jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
+    """Return the jobs, with those that join the calls of tasks with `chunk`.
+
+    Raises psycopg.Error if the connection is lost.
+    """
+    most = chunks_of({job.task for job in jobs})
+    if not most:
+        return jobs
+    apart = [job for job in jobs if job.task in most]
+    plain = [job for job in jobs if job.task not in most]
+    if plain:
+        claimer.begin(plain)  # whatever becomes of the others
+    calls = calls_of(claimer.connection.execute, claimer.worker_id, apart, most)
+    return [member for call in calls for member in call.members]
+
+
+def chunks_of(names: set[str]) -> dict[str, int]:
+    """Return how many jobs a call gets at most, of those tasks that have calls."""
+    most = {}
+    for name in names:
+        task = registry.find(name)
+        if task is not None and task.options.chunk is not None:
+            most[name] = task.options.chunk
+    return most
+
+
+def calls_of(
+    execute: Execute,
+    worker_id: int,
+    jobs: Sequence[ClaimedJob],
+    most: dict[str, int],
+    among: Sequence[int] | None = None,
+) -> Iterator[SharedCall]:
+    """Yield the calls of claimed jobs, first those of the first ones.
+
+    `among`: the ids of the jobs that may join them. None stands for all.
+    """
+    left = {job.id: job for job in jobs}
+    for job in jobs:
+        if left.pop(job.id, None) is None:
+            continue  # it has joined another one
+        try:
+            call = gather(execute, worker_id, job, left, most[job.task], among)
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            logger.error(
+                "Job id=%s runs without others, whose claim failed: %s",
+                job.id,
+                text_of(error),
+            )
+            call = SharedCall([job], job.is_last_chance)
+        for member in call.members:
+            left.pop(member.id, None)
+        yield call
+
+
+def gather(
+    execute: Execute,
+    worker_id: int,
+    first: ClaimedJob,
+    others: dict[int, ClaimedJob],
+    most: int,
+    among: Sequence[int] | None,
+) -> SharedCall:
+    """Claim the jobs that join the first one; return the call of all."""
+    rows = execute(
+        statement("gather"),
+        {
+            "worker_id": worker_id,
+            "id": first.id,
+            "lease_token": first.lease_token,
+            "others": array(others),
+            "tokens": array(job.lease_token for job in others.values()),
+            "most": most,
+            "most_bytes": MOST_BYTES,
+            "among": None if among is None else array(among),
+        },
+    )
+    ((marked, runs_alone, *_), *_) = rows
+    joined = [others[id] for id in marked or () if id != first.id]
+    claimed = [begun(ClaimedJob._make(row[2:])) for row in rows if row[2] is not None]
+    in_order = sorted([*joined, *claimed], key=claim_order)
+    return SharedCall([first, *in_order], bool(runs_alone))
+
+
+def begun(job: ClaimedJob) -> ClaimedJob:
+    """Return a job that need not have waited until its `chunk_wait` was over."""
+    return job._replace(waited=0.0) if (job.waited or 0.0) < 0 else job
+
+
+def claim_order(job: ClaimedJob) -> Any:
+    return -job.priority, job.turn

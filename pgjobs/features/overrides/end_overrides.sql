@@ -1,0 +1,1 @@
+SELECT pgjobs_end_overrides(%(limit)s)

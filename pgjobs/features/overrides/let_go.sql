@@ -1,0 +1,1 @@
+SELECT pgjobs_let_go(%(limit)s)

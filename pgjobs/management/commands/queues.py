@@ -1,0 +1,3 @@
+from ...features.operating.queues import Command
+
+__all__ = ["Command"]

@@ -1,0 +1,3 @@
+from ...features.overrides.command import Command
+
+__all__ = ["Command"]

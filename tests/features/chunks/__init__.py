@@ -1,0 +1,1 @@
+"""Calls for many jobs of a task."""

@@ -1,0 +1,268 @@
+"""A paused task or key: its jobs wait from the beginning, and others go on."""
+
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from django.utils import timezone
+
+from pgjobs import enqueue, enqueue_many
+from pgjobs.features.overrides import chore, queue
+from pgjobs.features.overrides.chore import HoldPaused
+from pgjobs.features.overrides.queue import Wish, set_override
+from pgjobs.models import AuditEntry, Job, Override
+from pgjobs.reports.reasons import reasons
+from tests import tasks
+from tests.actors import Hand, admit, execute, session, statuses
+from tests.operators import insert
+from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
+
+pytestmark = shared_queue
+
+PAUSED = Wish(paused=True)
+
+
+def pause(kind: str = "task", key: str = "tests.noop", wish: Wish = PAUSED) -> bool:
+    return set_override("default", kind, key, wish, "ada", "page")
+
+
+def lift(kind: str = "task", key: str = "tests.noop") -> bool:
+    return pause(kind, key, Wish())
+
+
+def look(held: HoldPaused | None = None) -> HoldPaused:
+    """Do all that the chore has to do now."""
+    held = held or HoldPaused()
+    connection = cast(Any, SimpleNamespace(execute=execute))
+    for _ in range(1_000):
+        held.run(connection)
+        if held.due > monotonic():
+            return held
+    raise AssertionError("it does not come to an end")
+
+
+def claimed() -> list[str]:
+    return sorted(job.task for job in Hand().claim(100))
+
+
+def test_ready_jobs_of_a_paused_task_wait_and_others_are_claimed():
+    enqueue_many([tasks.noop.bind() for _ in range(3)])
+    enqueue(tasks.echo, 1)
+    assert pause()
+    look()
+    assert sorted(statuses()) == ["READY"] + 3 * ["WAITING"]
+    assert set(Job.objects.waiting().values_list("waiting_for", flat=True)) == {"limit"}
+    assert claimed() == ["tests.echo"]
+    assert Override.objects.get().is_held
+
+
+def test_new_jobs_wait_from_their_insertion_however_they_are_inserted():
+    pause()
+    job = enqueue(tasks.noop)
+    assert job.status == "WAITING"
+    insert()
+    enqueue_many([tasks.noop.bind(), tasks.echo.bind(1)])
+    assert sorted(statuses()) == ["READY"] + 3 * ["WAITING"]
+    assert claimed() == ["tests.echo"]
+
+
+def test_job_that_becomes_ready_later_waits_too():
+    scheduled = enqueue(tasks.noop.using(run_after=timezone.timedelta(hours=1)))
+    failed = enqueue(tasks.noop)
+    failed.fail()
+    pause()
+    scheduled.run_now()
+    failed.retry()
+    assert set(statuses()) == {"WAITING"}
+    assert claimed() == []
+
+
+def test_jobs_go_when_the_pause_is_lifted():
+    enqueue(tasks.noop)
+    pause()
+    look()
+    enqueue(tasks.noop)
+    assert lift()
+    look()
+    Hand()
+    assert set(statuses()) == {"READY"}
+    assert not Override.objects.exists()
+
+
+def test_pause_of_a_key_holds_the_jobs_with_that_key_alone():
+    for kind, option in (
+        ("lock", {"lock": "door"}),
+        ("limit", {"max_running": 2, "limit_key": "door"}),
+        ("rate", {"rate": "100/minute", "rate_key": "door"}),
+    ):
+        Job.objects.all().delete()
+        held = tasks.noop.using(**option)
+        held.enqueue()
+        admit()
+        pause(kind, "door")
+        look()
+        admit()
+        held.enqueue()
+        tasks.echo.enqueue(1)
+        admit()
+        assert claimed() == ["tests.echo"], kind
+        assert set(Job.objects.waiting().values_list("line", flat=True)) == {
+            f"paused {kind} door"
+        }
+        lift(kind, "door")
+        look()
+        admit()
+        assert "tests.noop" in claimed(), kind
+
+
+def test_paused_jobs_take_no_room_of_their_limit_and_rate():
+    one_at_a_time = {"max_running": 1, "limit_key": "mail"}
+    tasks.noop.using(**one_at_a_time).enqueue()
+    pause()
+    tasks.echo.using(**one_at_a_time).enqueue(1)
+    admit()
+    assert claimed() == ["tests.echo"]
+    assert statuses() == ["WAITING", "RUNNING"]
+
+
+def test_ordered_lock_keeps_its_order_while_its_first_job_is_paused():
+    pause()
+    tasks.noop.using(lock="door").enqueue()
+    tasks.echo.using(lock="door").enqueue(1)
+    admit()
+    admit()
+    assert claimed() == []
+    lift()
+    look()
+    admit()
+    assert claimed() == ["tests.noop"]
+
+
+def test_job_inserted_before_the_pause_and_committed_after_it_is_held():
+    with session() as other:
+        other.begin()
+        other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+        pause()
+        held = look()
+        assert not Override.objects.get().is_held
+        other.commit()
+    held.hear("")
+    look(held)
+    assert set(statuses()) == {"WAITING"}
+    assert Override.objects.get().is_held
+
+
+def test_jobs_are_held_in_parts(monkeypatch):
+    monkeypatch.setattr(chore, "AT_ONCE", 10)
+    for priority in (5, 0, -5):
+        bound = tasks.noop.using(priority=priority)
+        enqueue_many([bound.bind() for _ in range(15)])
+        tasks.echo.using(priority=priority).enqueue(1)
+    pause()
+    held = HoldPaused()
+    held.run(cast(Any, SimpleNamespace(execute=execute)))
+    assert Job.objects.waiting().count() <= 10
+    look(held)
+    assert Job.objects.waiting().count() == 45
+    assert claimed() == 3 * ["tests.echo"]
+    lift()
+    look()
+    assert "WAITING" not in statuses()
+
+
+def test_row_that_is_locked_keeps_no_other_from_being_held():
+    one, _ = enqueue_many([tasks.noop.bind(), tasks.noop.bind()])
+    lock = "SELECT FROM pgjobs_job WHERE id = %(id)s FOR UPDATE"
+    with session() as other:
+        other.begin()
+        other.execute(lock, {"id": one.pk})
+        pause()
+        held = look()
+    assert statuses() == ["READY", "WAITING"]
+    assert not Override.objects.get().is_held
+    held.hear("")
+    look(held)
+    assert set(statuses()) == {"WAITING"}
+
+
+def test_page_says_what_is_paused():
+    job = enqueue(tasks.noop)
+    pause()
+    look()
+    assert reasons("default", [Job.objects.get(pk=job.pk)])[job.pk].text == (
+        "task tests.noop is paused"
+    )
+
+
+# Its time
+
+
+def test_pause_ends_with_its_time_and_leaves_an_entry():
+    soon = timezone.now() + timezone.timedelta(milliseconds=200)
+    pause(wish=Wish(paused=True, until=soon))
+    enqueue(tasks.noop)
+    wait_for(lambda: timezone.now() > soon, "the time is over")
+    assert enqueue(tasks.noop).status == "READY"
+    look()
+    Hand()
+    assert set(statuses()) == {"READY"}
+    assert not Override.objects.exists()
+    entry = AuditEntry.objects.order_by("-pk")[0]
+    assert (entry.actor, entry.act, entry.chosen) == (
+        "pgjobs",
+        "end",
+        "task tests.noop",
+    )
+
+
+def test_acts_are_audited_and_what_changes_nothing_is_not():
+    assert pause()
+    assert not pause()
+    assert lift()
+    assert not lift()
+    entries = AuditEntry.objects.order_by("pk").values_list("act", "chosen", "number")
+    assert list(entries) == [
+        ("override", "task tests.noop: paused", 1),
+        ("lift", "task tests.noop: lifted", 1),
+    ]
+
+
+def test_start_of_a_worker_leaves_overrides_alone():
+    pause()
+    before = Override.objects.values().get()
+    with running_worker():
+        wait_for(lambda: Override.objects.get().is_held, "the pause is known")
+    after = Override.objects.values().get()
+    assert {**before, "is_held": True} == after
+
+
+def test_workers_hold_and_let_go_by_themselves():
+    with running_worker(poll=600):
+        pause()
+        job = enqueue(tasks.noop)
+        other = enqueue(tasks.echo, 1)
+        wait_for_status(other, "SUCCESSFUL")
+        assert Job.objects.get(pk=job.pk).status == "WAITING"
+        lift()
+        wait_for_status(job, "SUCCESSFUL")
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "wish"),
+    [
+        ("queue", "a", PAUSED),
+        ("task", "", PAUSED),
+        ("lock", "x" * 501, PAUSED),
+        ("lock", "a", Wish(rate="1/minute")),
+        ("rate", "a", Wish(max_running=1)),
+        ("limit", "a", Wish(max_running=0)),
+        ("task", "a", Wish(rate="fast")),
+        ("task", "a", Wish(paused=True, until=timezone.now())),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(kind, key, wish):
+    with pytest.raises(queue.InvalidTask):
+        pause(kind, key, wish)
+    assert not Override.objects.exists()
+    assert not AuditEntry.objects.exists()
