@@ -145,7 +145,10 @@ class Task(Generic[P, R, J]):
         return inspect.iscoroutinefunction(self.function)
 
     def has_dependencies(self) -> bool:
-        """Whether its jobs have the column `dependencies`; ask `registry.derived`."""
+        """Return whether its jobs have the column `dependencies`.
+
+        Tasks that are declared later may change that: ask `registry.derived`.
+        """
         return self.options.has_dependencies(self)
 
     @overload

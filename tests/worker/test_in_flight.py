@@ -9,7 +9,8 @@ from pgjobs.worker.in_flight import FAILED_OVER, InFlight
 
 def job(id: int, **values) -> ClaimedJob:
     columns = dict.fromkeys(ClaimedJob._fields, 0)
-    columns |= {"id": id, "lease_token": id, "max_crashes": 3, "is_keyed": False}
+    columns |= {"id": id, "lease_token": id, "task": "tests.noop"}
+    columns |= {"max_crashes": 3, "is_keyed": False}
     return ClaimedJob(**columns | values)
 
 

@@ -168,6 +168,7 @@ class Calling(Execution):
         host = self.host
         call = job.call
         self.members = [MemberExecution(each, task, host) for each in call.members]
+        self.asks_features = any(member.asks_features for member in self.members)
         self.running.members = self.members
         self.running.first = self.members[0].running
         for member in self.members:
@@ -188,10 +189,6 @@ class Calling(Execution):
         return member.outcome or member.of_mark()
 
     # Around the calls
-
-    @property
-    def asks_features(self) -> bool:
-        return any(member.asks_features for member in self.members)
 
     def prepare(self) -> Unsuccessful | None:
         """Decode all arguments; return an outcome if none of the jobs can run."""

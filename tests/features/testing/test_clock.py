@@ -66,7 +66,7 @@ def test_warning_names_the_line_of_the_test():
 def test_times_are_as_before_to_the_microsecond():
     jobs = [enqueue(tasks.echo.using(run_after=DAY / 7 * n), n) for n in range(1, 9)]
     jobs.append(enqueue(tasks.noop.using(run_after=datetime(1980, 1, 1, tzinfo=UTC))))
-    jobs.append(enqueue(tasks.noop.using(expires=100 * DAY, lock="x", unique=True)))
+    jobs.append(enqueue(tasks.noop.using(expires=100 * DAY, unique=True)))
     Rate.objects.create(key="slow", full_at=timezone.now())
     columns = ("run_after", "expires_at", "unique_until", "enqueued_at")
     before = list(Job.objects.order_by("pk").values(*columns))
