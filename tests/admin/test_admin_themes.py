@@ -61,7 +61,7 @@ def test_page_of_a_job_has_its_acts_where_a_theme_puts_its_buttons(
     job = make_job("FAILED")
     page = text_of(admin_client.get(page_of(job)))
     assert reverse("admin:pgjobs_job_retry", args=(job.pk,)) in page
-    assert page.count(reverse("admin:pgjobs_job_delete", args=(job.pk,))) == 1
+    assert reverse("admin:pgjobs_job_delete", args=(job.pk,)) in page
 
 
 def test_list_has_its_acts_where_a_theme_shows_them_before_the_rows(
