@@ -173,6 +173,7 @@ class Calling(Execution):
         for member in self.members:
             member.limit = self.limit
         call.execution = self
+        self.asks_features = any(each.asks_features for each in self.members)
         for lease_token in call.cancelled:
             self.tell_cancelled(call.places[lease_token])
         self.error: BaseException | None = None  # the last that the function raised
@@ -188,10 +189,6 @@ class Calling(Execution):
         return member.outcome or member.of_mark()
 
     # Around the calls
-
-    @property
-    def asks_features(self) -> bool:
-        return any(member.asks_features for member in self.members)
 
     def prepare(self) -> Unsuccessful | None:
         """Decode all arguments; return an outcome if none of the jobs can run."""
