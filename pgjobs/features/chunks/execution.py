@@ -174,7 +174,6 @@ class Calling(Execution):
         for member in self.members:
             member.limit = self.limit
         call.execution = self
-        self.asks_features = any(each.asks_features for each in self.members)
         for lease_token in call.cancelled:
             self.tell_cancelled(call.places[lease_token])
         self.error: BaseException | None = None  # the last that the function raised
