@@ -388,6 +388,7 @@ def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
     assert state.queues[1].max_running == 2
     assert state.queues[1].note == "moving\nto Kiel"
     assert state.queues[1].paused_seconds is not None
-    assert state.problems == []
+    no_worker = "No worker is alive. Start one with: manage.py runjobs"
+    assert state.problems == [no_worker]
     queue.resume()
-    assert len(overview("default").problems) == 1
+    assert len(overview("default").problems) == 2

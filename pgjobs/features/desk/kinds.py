@@ -13,7 +13,7 @@ from ...conf import positive_seconds, whole_number
 from ...models.job import Job
 from ...models.queue import Queue
 from ...reports.durations import seconds_in_words
-from ...reports.reading import rows_of
+from ...reports.reading import rows_of, rows_with_keys
 from ...reports.remarks import PATIENCE, REMARK, Alert, Remark, Seen
 from ...reports.texts import one_line
 from .limits import share
@@ -27,14 +27,21 @@ LATEST_FAILED = 5_000  # jobs that are looked at
 SUSPECTS = 50  # tasks
 PLACES = 100  # queues and tasks
 LOST_NAMED = 100
+NO_WORKER = {"patience": PATIENCE.total_seconds(), "most": MOST_READY}
+UNSERVED_QUEUES = {
+    "patience": PATIENCE.total_seconds(),
+    "most_queues": MOST_QUEUES,
+    "most_jobs": MOST_COUNTED,
+    "most": MOST_QUEUES,
+}
 
 
 def no_worker(seen: Seen, patience: float) -> Iterable[Remark]:
     """Say that no worker is alive, and how the last one ended."""
     if seen.alive:
         return
-    limits = {"patience": patience, "most": MOST_READY}
-    for name, at, how in rows_of(seen.database, "no_worker", limits):
+    limits = {**NO_WORKER, "patience": patience}
+    for name, at, how in rows_with_keys(seen.database, "no_worker", limits):
         if name is None:
             text = gettext("No worker is alive. Start one with: manage.py runjobs")
         else:
@@ -117,13 +124,8 @@ def failing_tasks(seen: Seen, part: float) -> Iterable[Remark]:
 
 def unserved_queues(seen: Seen, patience: float) -> Iterable[Remark]:
     """Name the queues with jobs to run that no worker serves."""
-    limits = {
-        "patience": patience,
-        "most_queues": MOST_QUEUES,
-        "most_jobs": MOST_COUNTED,
-        "most": MOST_QUEUES,
-    }
-    rows = rows_of(seen.database, "unserved_queues", limits)
+    limits = {**UNSERVED_QUEUES, "patience": patience}
+    rows = rows_with_keys(seen.database, "unserved_queues", limits)
     for queue, number, _since in rows[:MOST_NAMED]:
         text = ngettext(
             "Queue %(queue)s has %(number)d job to run, but no worker serves it.",

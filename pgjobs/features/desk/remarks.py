@@ -11,13 +11,19 @@ from django.db import DatabaseError, connections, transaction
 from django.utils.translation import gettext
 
 from ...base.database_errors import text_of
+from ...reports.reading import Report
 from ...reports.remarks import PROBLEM, Alert, Remark, Seen
 from .acknowledging import acknowledgements
-from .kinds import ALERTS
+from .kinds import ALERTS, NO_WORKER, UNSERVED_QUEUES
 from .limits import OFF, alerts, chosen
 
 logger = logging.getLogger("pgjobs.status")
 
+# What a role that may not read keys reads through views.
+ROLE_VIEWS = (
+    Report("no_worker", NO_WORKER, ("name", "ended_at", "how")),
+    Report("unserved_queues", UNSERVED_QUEUES, ("queue_name", "number", "since")),
+)
 # What the first of two kinds says, the second one says better.
 SAID_BY = {"worker_lost": "workers_lost"}
 # No statement takes longer. As a rule all of them take 50 ms.
