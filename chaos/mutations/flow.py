@@ -152,9 +152,9 @@ BUGS = [
         (
             (
                 """FROM hop CROSS JOIN LATERAL (
-                SELECT id, keys, priority, turn FROM pgjobs_job AS job""",
+                SELECT id, priority, turn, CASE""",
                 """FROM (SELECT * FROM hop LIMIT 1000) AS hop CROSS JOIN LATERAL (
-                SELECT id, keys, priority, turn FROM pgjobs_job AS job""",
+                SELECT id, priority, turn, CASE""",
             ),
         ),
         "plain",

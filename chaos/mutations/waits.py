@@ -12,9 +12,9 @@ BUGS = [
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF NOT has_asked""",
+    IF NOT asked.has_asked""",
                 """ON CONFLICT DO NOTHING;
-    IF NOT has_asked""",
+    IF NOT asked.has_asked""",
             ),
         ),
         "waits",
@@ -49,7 +49,7 @@ BUGS = [
         "answer overlooked",
         (
             (
-                """IF NOT has_asked OR current_setting('transaction_isolation')
+                """IF NOT asked.has_asked OR current_setting('transaction_isolation')
             <> 'read committed'
         OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN""",
