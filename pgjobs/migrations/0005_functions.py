@@ -6722,6 +6722,8 @@ DECLARE
     was_seen CONSTANT boolean := current_setting('pgjobs.pauses', true) = 'on';
     is_seen boolean := false;
 BEGIN
+    -- Before it looks it has a number, by which workers wait for it: see note_pauses.sql.
+    PERFORM pg_current_xact_id();
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         is_seen := EXISTS (
             SELECT FROM pgjobs_override

@@ -13,14 +13,27 @@ from pgjobs.features.overrides.chore import HoldPaused
 from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.models import AuditEntry, Job, Override
 from pgjobs.reports.reasons import reasons
+from pgjobs.sql import statement
 from tests import tasks
-from tests.actors import Hand, admit, execute, session, statuses
+from tests.actors import (
+    WAITING_SESSIONS,
+    Hand,
+    admit,
+    execute,
+    in_thread,
+    session,
+    statuses,
+)
 from tests.operators import insert
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
 
 pytestmark = shared_queue
 
 PAUSED = Wish(paused=True)
+PAUSE = {
+    **{"kind": "task", "key": "tests.noop", "paused": True, "note": ""},
+    **dict.fromkeys(("max_running", "rate_number", "rate_seconds", "until")),
+}
 
 
 def pause(kind: str = "task", key: str = "tests.noop", wish: Wish = PAUSED) -> bool:
@@ -153,6 +166,44 @@ def test_job_inserted_before_the_pause_and_committed_after_it_is_held():
     assert Override.objects.get().is_held
 
 
+def test_job_that_begins_while_the_pause_commits_is_held():
+    with session() as pausing, session() as other:
+        pausing.begin()
+        pausing.execute(statement("set_override"), PAUSE)
+        other.begin()
+        other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+        pausing.commit()
+        held = look()
+        assert not Override.objects.get().is_held
+        other.commit()
+    held.hear("")
+    look(held)
+    assert set(statuses()) == {"WAITING"}
+    assert Override.objects.get().is_held
+
+
+def test_insert_that_looks_before_the_pause_and_writes_after_it_is_held():
+    slow = """
+    INSERT INTO pgjobs_job (task)
+    SELECT 'tests.noop' FROM (SELECT pg_advisory_xact_lock(7) OFFSET 0) AS slow
+    """
+    with session() as lock, session() as other:
+        lock.execute("SELECT pg_advisory_lock(7)")
+        other.begin()
+        with in_thread(other.execute, slow) as inserting:
+            wait_for(lambda: execute(WAITING_SESSIONS)[0][0], "the INSERT has begun")
+            pause()
+            held = look()
+            lock.execute("SELECT pg_advisory_unlock(7)")
+            inserting.result(timeout=60)
+        assert not Override.objects.get().is_held
+        other.commit()
+    held.hear("")
+    look(held)
+    assert set(statuses()) == {"WAITING"}
+    assert Override.objects.get().is_held
+
+
 def test_jobs_are_held_in_parts(monkeypatch):
     monkeypatch.setattr(chore, "AT_ONCE", 10)
     for priority in (5, 0, -5):
@@ -234,7 +285,8 @@ def test_start_of_a_worker_leaves_overrides_alone():
     with running_worker():
         wait_for(lambda: Override.objects.get().is_held, "the pause is known")
     after = Override.objects.values().get()
-    assert {**before, "is_held": True} == after
+    own = {"is_held": True, "changed_in": after["changed_in"]}
+    assert {**before, **own} == after
 
 
 def test_workers_hold_and_let_go_by_themselves():
