@@ -6720,7 +6720,7 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     was_seen CONSTANT boolean := current_setting('pgjobs.pauses', true) = 'on';
-    is_seen boolean := false;
+    is_seen boolean := true;
 BEGIN
     -- Before it looks it has a number, by which workers wait for it: see note_pauses.sql.
     PERFORM pg_current_xact_id();
@@ -6749,6 +6749,8 @@ AS $$
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
+    ELSIF TG_OP = 'INSERT' THEN
+        NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN
         NEW.status := 'WAITING';

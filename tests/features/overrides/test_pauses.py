@@ -14,7 +14,7 @@ from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.models import AuditEntry, Job, Override
 from pgjobs.reports.reasons import reasons
 from pgjobs.sql import statement
-from tests import tasks
+from tests import harness, tasks
 from tests.actors import (
     WAITING_SESSIONS,
     Hand,
@@ -26,6 +26,7 @@ from tests.actors import (
 )
 from tests.operators import insert
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
+from tests.settings import TEST_DATABASE
 
 pytestmark = shared_queue
 
@@ -202,6 +203,21 @@ def test_insert_that_looks_before_the_pause_and_writes_after_it_is_held():
     look(held)
     assert set(statuses()) == {"WAITING"}
     assert Override.objects.get().is_held
+
+
+def test_job_of_a_role_that_may_not_see_overrides_is_held_too():
+    pause()
+    look()
+    with harness.role("blind"):
+        execute(f"GRANT INSERT (task) ON pgjobs_job TO blind_{TEST_DATABASE}")
+        execute(f"GRANT USAGE ON SEQUENCE pgjobs_turn TO blind_{TEST_DATABASE}")
+        execute(f"SET ROLE blind_{TEST_DATABASE}")
+        execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop'), ('tests.echo')")
+        execute("RESET ROLE")
+    look()
+    Hand()
+    admit()
+    assert claimed() == ["tests.echo"]
 
 
 def test_jobs_are_held_in_parts(monkeypatch):
