@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from pgjobs import enqueue, enqueue_many
@@ -251,6 +252,30 @@ def test_row_that_is_locked_keeps_no_other_from_being_held():
     held.hear("")
     look(held)
     assert set(statuses()) == {"WAITING"}
+
+
+MANY_KEYS = """
+INSERT INTO pgjobs_override (kind, key, paused_at, is_held)
+SELECT 'lock', 'key ' || number, now(), true FROM generate_series(1, 5000) AS number
+"""
+THEIR_JOBS = """
+INSERT INTO pgjobs_job (task, keys, status, waiting_for, line)
+SELECT 'tests.noop', jsonb_build_object('lock', key), 'WAITING', 'limit',
+    'paused lock ' || key
+FROM pgjobs_override
+"""
+
+
+def test_thousands_of_paused_keys_are_not_compared_with_one_another():
+    execute(MANY_KEYS)
+    with transaction.atomic():
+        execute("SET LOCAL pgjobs.admits = 'on'")
+        execute(THEIR_JOBS)
+    execute("ANALYZE pgjobs_job, pgjobs_override")
+    lift("lock", "key 7")
+    with transaction.atomic():
+        execute("SET LOCAL statement_timeout = '3s'")  # it takes 0.1 s
+        assert execute(statement("let_go"), {"limit": 1_000}) == [(1,)]
 
 
 def test_page_says_what_is_paused():
