@@ -6644,11 +6644,11 @@ BEGIN
                 FROM hop WHERE hop.line IS NOT NULL
             )
             SELECT line FROM hop
-            WHERE line IS NOT NULL AND NOT EXISTS (
-                SELECT FROM pgjobs_override
+            -- Not by EXISTS: each line would be compared with each pause.
+            WHERE line IS NOT NULL AND line NOT IN (
+                SELECT pgjobs_line('paused', kind || ' ' || key) FROM pgjobs_override
                 WHERE paused_at IS NOT NULL
                     AND (until IS NULL OR until > clock_timestamp())
-                    AND pgjobs_line('paused', kind || ' ' || key) = hop.line
             )
         ) AS ended
         CROSS JOIN LATERAL (
@@ -6720,8 +6720,10 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     was_seen CONSTANT boolean := current_setting('pgjobs.pauses', true) = 'on';
-    is_seen boolean := false;
+    is_seen boolean := true;
 BEGIN
+    -- Before it looks it has a number, by which workers wait for it: see note_pauses.sql.
+    PERFORM pg_current_xact_id();
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         is_seen := EXISTS (
             SELECT FROM pgjobs_override
@@ -6747,6 +6749,8 @@ AS $$
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
+    ELSIF TG_OP = 'INSERT' THEN
+        NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN
         NEW.status := 'WAITING';
