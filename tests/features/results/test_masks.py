@@ -169,7 +169,8 @@ def test_masked_members_mask_the_whole_list(gives, placeholder):
 def shown_arguments(job: Job) -> str:
     output = StringIO()
     call_command("jobs", "show", str(job.pk), "--json", stdout=output)
-    return output.getvalue()
+    shown = json.loads(output.getvalue())
+    return json.dumps([shown["args"], shown["kwargs"]])
 
 
 def test_part_that_the_page_before_masks_stays_masked():
