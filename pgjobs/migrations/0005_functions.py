@@ -8028,6 +8028,13 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_see_pauses": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_see_pauses
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+""",
+    ),
     "trigger pgjobs_queue_changed": (
         r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
@@ -8053,11 +8060,16 @@ $$;
     EXECUTE FUNCTION pgjobs_queue_changed();
 """,
     ),
-    "trigger pgjobs_see_pauses": (
+    "trigger pgjobs_stop_changed": (
         None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_see_pauses
-    BEFORE INSERT ON pgjobs_job
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_changed
+    BEFORE UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_stop_job();
 """,
     ),
     "trigger pgjobs_stop_inserted": (
@@ -8069,16 +8081,17 @@ $$;
     EXECUTE FUNCTION pgjobs_stop_job();
 """,
     ),
-    "trigger pgjobs_stop_changed": (
+    "trigger pgjobs_check_changed": (
         None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_changed
-    BEFORE UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.status = 'READY' AND OLD.status <> 'READY'
-        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
-    )
-    EXECUTE FUNCTION pgjobs_stop_job();
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_changed
+    AFTER UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta, keep
+    ON pgjobs_job
+    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
     "trigger pgjobs_check_job": (
@@ -8094,19 +8107,6 @@ $$;
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
-""",
-    ),
-    "trigger pgjobs_check_changed": (
-        None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_check_changed
-    AFTER UPDATE OF
-        id, task, args, kwargs, queue_name, priority, timeout, process_units,
-        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
-        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
-        meta, keep
-    ON pgjobs_job
-    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
-    EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
     "trigger pgjobs_note_started": (
