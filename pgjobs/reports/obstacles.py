@@ -125,7 +125,10 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
         case "arrived":
             return gettext("waits for a worker to admit it")
         case "paused":
-            return gettext("%(what)s is paused") % {"what": obstacle.key or "?"}
+            # The key of a lock, limit or rate is made of arguments: not all may see it.
+            whole = obstacle.key or "?"
+            what = whole if whole.startswith("task ") else whole.split(" ")[0]
+            return gettext("%(what)s is paused") % {"what": what}
         case "unserved":
             return gettext("waits until its queue is served")
         case None:

@@ -287,6 +287,15 @@ def test_page_says_what_is_paused():
     )
 
 
+def test_page_shows_no_key_that_is_paused_for_it_is_made_of_arguments():
+    pause("lock", "erp-7")
+    job = tasks.noop.using(lock="erp-7").enqueue()
+    Hand()
+    admit()
+    text = reasons("default", [Job.objects.get(pk=job.pk)])[job.pk].text
+    assert text == "lock is paused"
+
+
 # Its time
 
 
