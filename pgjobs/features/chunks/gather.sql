@@ -50,6 +50,7 @@ ready AS MATERIALIZED (
             ) = chunk_key
             AND status IN ('READY', 'SCHEDULED') AND keys ? 'chunk_by'
             AND (status = 'READY' OR pgjobs_first_obstacle(keys, dependencies) IS NULL)
+            AND process_units IS NULL  -- nobody would count them
             AND timeout IS NOT DISTINCT FROM leader.timeout
             AND crashes + 1 < max_crashes
             AND (%(among)s::bigint[] IS NULL OR id = ANY (%(among)s::bigint[]))

@@ -245,6 +245,13 @@ def test_member_that_sql_has_given_an_obstacle_does_not_come_along(
     assert calls_in(path) == [[1]]
 
 
+def test_member_to_which_sql_has_given_units_does_not_come_along(path):
+    enqueue_all(index, path, [1, 2, 3])
+    Job.objects.filter(kwargs__pk=2).update(process_units=5)
+    drain(slots=1)
+    assert calls_in(path) == [[1, 3], [2]]
+
+
 def test_limit_of_a_queue_counts_calls(path):
     Queue.objects.create(name="narrow", max_running=2)
     enqueue_all(holding.using(queue_name="narrow"), path, range(30))
