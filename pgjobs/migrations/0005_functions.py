@@ -7947,7 +7947,7 @@ BEGIN
     ) THEN
         RETURN;
     END IF;
-    SELECT greatest(total - coalesce(sum(coalesce(process_units, 1)), 0), 0)
+    SELECT greatest(total - coalesce(sum(units), 0), 0)
     INTO free
     FROM (
         SELECT id, id FROM pgjobs_worker WHERE host = here
@@ -7957,7 +7957,13 @@ BEGIN
         SELECT coalesce(max(id), 0) + 1, 9223372036854775807 FROM pgjobs_worker
     ) AS worker (first_id, last_id)  -- of this host, or without a row
     CROSS JOIN LATERAL (
-        SELECT process_units FROM pgjobs_job
+        -- A call of many jobs counts as one, by its first: see pgjobs_room.
+        SELECT CASE
+            WHEN chunk ->> 'first' <> id::text
+                AND chunk ->> 'attempt' = life || ':' || attempts THEN 0
+            ELSE coalesce(process_units, 1)
+        END AS units
+        FROM pgjobs_job
         WHERE worker_id BETWEEN worker.first_id AND worker.last_id
             AND worker.first_id <= worker.last_id AND status = 'RUNNING'
         OFFSET 0  -- asked for each worker: no join with all that run
@@ -8016,6 +8022,10 @@ BEGIN
                         SELECT count(*) FROM pgjobs_job AS other
                         WHERE other.status = 'RUNNING'
                             AND other.queue_name = queue.name
+                            AND (
+                                chunk ->> 'first' <> id::text
+                                AND chunk ->> 'attempt' = life || ':' || attempts
+                            ) IS NOT TRUE
                     )
                 )
         )
@@ -8577,6 +8587,7 @@ CALLS = [
     "pgjobs_end_overrides",
     "pgjobs_ends_for_others",
     "pgjobs_find_awaited",
+    "pgjobs_first_obstacle",
     "pgjobs_free_keys",
     "pgjobs_halved_call",
     "pgjobs_hold_ready",

@@ -2,7 +2,8 @@
 --
 -- These are jobs that the same claim has brought (others), and then the first READY ones
 -- of its task, queue, time limit and key, up to a number of jobs and of bytes. A job that
--- waits for others of its task alone (chunk_wait) comes, too. A job that must run alone
+-- waits for others of its task alone (chunk_wait) comes, too, unless SQL has given it what
+-- an admission must look at: a lock, limit, rate or dependency. A job that must run alone
 -- takes the rest of its part along, or nobody: see functions/chunk_key.sql. Each row keeps
 -- its place in the call, by which a rescue halves it. The first row keeps the ids of all.
 WITH leader AS MATERIALIZED (
@@ -48,6 +49,8 @@ ready AS MATERIALIZED (
                 keys, kwargs, chunk, life, attempts, status, run_after, enqueued_at
             ) = chunk_key
             AND status IN ('READY', 'SCHEDULED') AND keys ? 'chunk_by'
+            AND (status = 'READY' OR pgjobs_first_obstacle(keys, dependencies) IS NULL)
+            AND process_units IS NULL  -- nobody would count them
             AND timeout IS NOT DISTINCT FROM leader.timeout
             AND crashes + 1 < max_crashes
             AND (%(among)s::bigint[] IS NULL OR id = ANY (%(among)s::bigint[]))

@@ -38,6 +38,8 @@ recorded AS (
                 CASE
                     WHEN held.next_status = 'SCHEDULED'
                         THEN clock_timestamp() + make_interval(secs => held.delay)
+                    -- It waits from now on.
+                    WHEN held.next_status = 'READY' THEN clock_timestamp()
                     ELSE job.run_after
                 END,
                 CASE

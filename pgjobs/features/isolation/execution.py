@@ -21,7 +21,7 @@ from ...tasks.running_job import MOST_LINES, PROGRESS, RunningJob
 from ...worker.job_log import log
 from ...worker.slots.execution import ThreadExecution
 from ...worker.slots.outcomes import backoff_of, unsuccessful
-from .child_process import CannotStart, ChildProcess, described
+from .child_process import KEEPER_SECONDS, CannotStart, ChildProcess, described
 from .frames import Garbled
 from .pool import Pool
 from .wire import packed_job, unpacked_outcome
@@ -155,8 +155,7 @@ class IsolatedExecution(ThreadExecution):
             if frame[0] == "taken":
                 self.is_taken = True
                 break
-        else:
-            child.kill_now()
+        if not self.is_taken and not self.took_late(child):
             return self.killed() if self.is_killed else None
         for what, *values in child.heard():
             if what == "outcome":
@@ -166,6 +165,18 @@ class IsolatedExecution(ThreadExecution):
                 return unpacked_outcome(self.job, *packed)
             self.hear(what, *values)
         return self.died(child)
+
+    def took_late(self, child: ChildProcess) -> bool:
+        """Kill a child that took no job; return whether it did so until it was dead.
+
+        Then the body may have begun, and another child must not begin it once more.
+        """
+        child.kill()
+        until = monotonic() + 2 * KEEPER_SECONDS
+        self.is_taken = any(frame[0] == "taken" for frame in child.heard(until))
+        if not self.is_taken:
+            child.kill_now()
+        return self.is_taken
 
     def limit_memory(self, child: ChildProcess) -> None:
         limit = self.options.memory_limit

@@ -162,6 +162,9 @@ class Keeper:
             self.limit = int(line.removeprefix(b"limit "))
         return bool(data)
 
+    def has_orders(self) -> bool:
+        return bool(select.select([self.control], [], [], 0)[0])
+
     def reap(self) -> bool:
         """Bury who has ended, orphans too; return whether any process is left."""
         while True:
@@ -197,8 +200,8 @@ class Keeper:
         if sum(map(resident, pids)) <= self.limit:
             return False
         size = sum(map(proportional, pids))
-        if size <= self.limit:
-            return False
+        if size <= self.limit or self.has_orders():
+            return False  # an order may say that the job of this limit has ended
         self.say(f"memory {size}")
         return True
 

@@ -29,9 +29,9 @@ from ...queue.statements import Statement, array, execute_on
 from ...sql import statement
 
 if TYPE_CHECKING:
+    from ...worker.claimer import Room
     from ...worker.in_flight import InFlight
     from ...worker.recorder import Recorder
-    from ...worker.room import Room
 
 logger = logging.getLogger("pgjobs.worker")
 

@@ -5,7 +5,13 @@ import pytest
 from pgjobs import enqueue, enqueue_many
 from pgjobs.exceptions import InvalidArguments
 from pgjobs.models import Attempt, Job
-from tests.processes import drain, running_worker, shared_queue, wait_for
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
 from tests.tasks import let_go, noop
 
 from .tasks import (
@@ -88,6 +94,17 @@ def test_call_takes_one_slot(path):
         let_go(path + ".go")
         wait_for(lambda: not Job.objects.running())
     assert loop.executor.submitted == 2
+
+
+def test_call_takes_the_units_of_one_job(path):
+    enqueue_all(holding, path, range(10))
+    with running_worker(slots=3, units=2):
+        wait_for(lambda: calls_in(path))
+        other = enqueue(noop)
+        wait_for_status(other, "SUCCESSFUL")
+        assert Job.objects.running().count() == 10
+        let_go(path + ".go")
+        wait_for(lambda: not Job.objects.exclude(status="SUCCESSFUL").exists())
 
 
 # What becomes of each

@@ -6,6 +6,7 @@ from typing import NotRequired, TypedDict
 from uuid import uuid4
 
 import pytest
+from psycopg.types.json import Jsonb
 from pydantic import BaseModel, Field
 
 from pgjobs import Chunk, Dependency, chain, enqueue, result, task
@@ -13,7 +14,13 @@ from pgjobs.exceptions import InvalidArguments, InvalidTask
 from pgjobs.models import Job, Queue
 from pgjobs.testing import run_jobs
 from tests.actors import execute
-from tests.processes import drain, running_worker, shared_queue, wait_for
+from tests.processes import (
+    drain,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
 from tests.support.declared import store_definitions
 from tests.tasks import add, let_go, noop
 
@@ -204,6 +211,45 @@ def test_wait_is_over_in_time_and_those_who_wait_come_along(path):
     with running_worker():
         wait_for(lambda: not Job.objects.exclude(status="SUCCESSFUL").exists())
     assert calls_in(path) == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("keys", "dependencies"),
+    [
+        ({"lock": "one"}, None),
+        ({"limit_key": "one", "max_running": 1}, None),
+        ({"rate_key": "one", "rate_interval": 60, "rate_burst": 1}, None),
+        ({}, {"needs": [{"key": "one", "within": 0}], "provides": []}),
+    ],
+)
+def test_member_that_sql_has_given_an_obstacle_does_not_come_along(
+    keys,
+    dependencies,
+    path,
+):
+    insert = """
+        INSERT INTO pgjobs_job (task, kwargs, keys, dependencies)
+        VALUES ('tests.chunks.patient', %s, %s, %s)
+    """
+    of_task = {"chunk_by": [], "chunk_wait": 30}
+    enqueue(patient, path=path, pk=1)
+    arguments = Jsonb({"path": path, "pk": 2, "tenant": 0})
+    execute(
+        insert, [arguments, Jsonb(of_task | keys), dependencies and Jsonb(dependencies)]
+    )
+    first, second = Job.objects.order_by("pk")
+    assert {first.status, second.status} == {"SCHEDULED"}
+    Job.objects.filter(pk=first.pk).update(run_after=PAST)
+    with running_worker():
+        wait_for_status(first, "SUCCESSFUL")
+    assert calls_in(path) == [[1]]
+
+
+def test_member_to_which_sql_has_given_units_does_not_come_along(path):
+    enqueue_all(index, path, [1, 2, 3])
+    Job.objects.filter(kwargs__pk=2).update(process_units=5)
+    drain(slots=1)
+    assert calls_in(path) == [[1, 3], [2]]
 
 
 def test_limit_of_a_queue_counts_calls(path):

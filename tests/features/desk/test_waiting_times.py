@@ -61,12 +61,18 @@ def test_job_that_is_to_come_is_retried_at_its_time():
     assert job.status == "SCHEDULED" and job.run_after == due
 
 
-@pytest.mark.parametrize("verdict", ["RELEASE", "RETRY", "SNOOZE"])
-def test_job_that_goes_back_waits_from_then(hand, verdict):
+@pytest.mark.parametrize(
+    ("verdict", "how"),
+    [
+        ("CRASH", {"statement": "crash"}),
+        *[(verdict, {}) for verdict in ("RELEASE", "RETRY", "SNOOZE")],
+    ],
+)
+def test_job_that_goes_back_waits_from_then(hand, verdict, how):
     enqueue(noop)
     claimed = hand.claim_one()
     let_pass()
-    assert hand.set_back(claimed, verdict) == "READY"
+    assert hand.set_back(claimed, verdict, **how) == "READY"
     assert oldest() < 60
     assert hand.claim_one().waited < 60
 

@@ -1,7 +1,9 @@
 """Tasks in a process of their own."""
 
 import os
+import socket
 
+from pgjobs.features.isolation import keeper
 from pgjobs.models import Attempt, Job, Progress
 from tests import tasks
 from tests.processes import drain, running_worker, shared_queue, wait_for
@@ -114,6 +116,22 @@ def test_memory_limit_kills_and_fails():
     job = ended(isolated.fill.enqueue(400))
     assert (job.status, job.failures) == ("FAILED", 1), job.reason
     assert "MB of 150 MB" in job.reason
+
+
+def test_look_at_the_memory_that_outlasts_its_job_kills_no_other_one(monkeypatch):
+    worker, control = socket.socketpair()
+
+    def measured_slowly(pid):
+        worker.send(b"limit 0\n")  # as the job ends
+        return 1_000_000_000
+
+    monkeypatch.setattr(keeper, "proportional", measured_slowly)
+    with worker, control:
+        one = keeper.Keeper(control.fileno(), os.getpid(), -1)
+        one.limit = 1_000_000
+        assert not one.is_too_large()
+        assert one.obey()
+        assert one.limit == 0
 
 
 def test_output_is_kept_with_the_job():

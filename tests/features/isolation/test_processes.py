@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from pgjobs.features.isolation import execution
+from pgjobs.features.isolation.child_process import ChildProcess
 from tests.processes import (
     ROOT,
     WorkerProcess,
@@ -221,3 +223,19 @@ def test_flood_of_output_blocks_no_body():
     drain()
     job.refresh_from_db()
     assert job.status == "SUCCESSFUL", job.reason
+
+
+def test_job_that_its_child_takes_too_late_has_begun_once(monkeypatch, tmp_path):
+    path = tmp_path / "pids"
+    kill = ChildProcess.kill
+
+    def kill_late(child):
+        wait_for(path.exists)
+        kill(child)
+
+    monkeypatch.setattr(execution, "TAKE_SECONDS", 0.0)
+    monkeypatch.setattr(ChildProcess, "kill", kill_late)
+    job = isolated.hold.using(max_crashes=1).enqueue(str(path))
+    drain()
+    job.refresh_from_db()
+    assert (job.status, job.crashes) == ("FAILED", 1), job.reason
