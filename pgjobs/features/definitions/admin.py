@@ -305,8 +305,13 @@ class TaskDefinitionAdmin(OverridesMixin, ReadOnlyAdmin, ButtonsAdmin):
 
     @admin.display(description=_("state"))
     def state(self, definition: TaskDefinition) -> str:
+        if definition.is_active and definition.paused_since:
+            return status_word(
+                "waiting", gettext("Paused"), ago(definition.paused_since)
+            )
         if definition.is_active:
-            return status_word("ready", gettext("Active"))
+            changed = gettext("changed at run time") if definition.is_changed else ""
+            return status_word("ready", gettext("Active"), changed)
         return status_word("waiting", gettext("Gone"), ago(definition.gone_at))
 
     @admin.display(description=_("parameters"))

@@ -18,9 +18,11 @@ from ...admin.forms import ActForm
 from ...base.queue_database import database_time
 from ...models.job import Job
 from ...queue.acts import Changed
+from ...reports.status import seen_in
 from ...reports.texts import excerpt
 from .acknowledging import acknowledge, take_back
 from .limits import alerts
+from .remarks import alone
 
 PERMISSIONS = ("pgjobs.view_job", "pgjobs.acknowledge_remark")
 LONGEST_SUBJECT = 500
@@ -79,13 +81,27 @@ def acknowledge_view(request, admin):
         done = ACKNOWLEDGE.done if form.cleaned_data["hours"] else COUNTS_AGAIN
         admin.message_user(request, done % {"name": name}, messages.SUCCESS)
         return HttpResponseRedirect(url_back)
-    about = gettext("%(name)s: %(about)s")
-    subject = about % {"name": name, "about": alerts()[kind].about}
-    context = {"subject": subject, "is_possible": True, "url_back": url_back}
+    context = {
+        "subject": sentence(kind, subject) or without_sentence(kind, name),
+        "is_possible": True,
+        "url_back": url_back,
+    }
     return admin.confirmation_page(request, ACKNOWLEDGE, form, context)
 
 
 COUNTS_AGAIN = _("No more acknowledged: %(name)s.")
+
+
+def sentence(kind: str, subject: str) -> str | None:
+    """Return what the problem says now, or None if it is over."""
+    remarks = alone(alerts()[kind], seen_in(Job.objects.db))
+    texts = (each.text for each in remarks if each.subject == subject)
+    return excerpt(text, LONGEST_TITLE) if (text := next(texts, None)) else None
+
+
+def without_sentence(kind: str, name: str) -> str:
+    text = gettext("%(name)s: %(about)s")
+    return text % {"name": name, "about": alerts()[kind].about}
 
 
 def carry_out(request, kind: str, subject: str, words: dict[str, Any]) -> None:

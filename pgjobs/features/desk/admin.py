@@ -28,7 +28,7 @@ from ...models.job_choices import Status
 from ...queue.acts import Changed
 from ...reports.job_filters import checked
 from ...reports.texts import excerpt
-from . import ended_workers
+from . import ended_workers, overview_entry
 from .acknowledge_view import acknowledge_view
 from .charts import about
 from .errors import branches_with_error, latest_errors
@@ -38,7 +38,7 @@ from .job_filters import NO_EXCEPTION
 from .overview import overview_view
 from .tables import ErrorGroup
 
-REGISTERED = (ended_workers.EndedWorkerAdmin,)
+REGISTERED = (ended_workers.EndedWorkerAdmin, overview_entry.OverviewAdmin)
 LONGEST_TITLE = 200
 PERMISSIONS = ("pgjobs.view_job", "pgjobs.mute_errorgroup")
 LONGEST_REASON = 300
@@ -102,7 +102,7 @@ def carry_out(request, admin, act: Act, group: ErrorGroup) -> None:
 
 # Route, name and view.
 PAGES = (
-    ("overview/", "pgjobs_overview", overview_view),
+    ("overview/", "pgjobs_job_overview", overview_view),  # where it was at first
     ("errors/<int:pk>/mute/", "pgjobs_job_mute", mute_view),
     ("remarks/acknowledge/", "pgjobs_job_acknowledge", acknowledge_view),
 )

@@ -399,7 +399,7 @@ class OverviewTables(ErrorTables, WorkerTable):
             (
                 ago(each.at),
                 f"{excerpt(each.actor, LONGEST_CELL)} ({each.get_via_display()})",
-                act_in_words(each),
+                self.link("auditentry", each.pk, act_in_words(each)),
                 gettext("unfinished") if each.number is None else f"{each.number:,}",
                 excerpt(each.chosen, LONGEST_REASON),
                 excerpt(each.note, LONGEST_REASON),
@@ -511,7 +511,7 @@ ACTS: dict[str, Any] = {
     "mark_step": pgettext_lazy("audit trail", "mark step"),
     "move": pgettext_lazy("audit trail", "move"),
     "mute": pgettext_lazy("audit trail", "mute"),
-    "override": pgettext_lazy("audit trail", "override"),
+    "override": pgettext_lazy("audit trail", "change at run time"),
     "pause": pgettext_lazy("audit trail", "pause"),
     "prune": pgettext_lazy("audit trail", "prune"),
     "redeliver": pgettext_lazy("audit trail", "redeliver"),
@@ -536,6 +536,8 @@ def act_in_words(entry: AuditEntry) -> str:
         "model": name_of_model(entry.model),
         "id": entry.object_id,
     }
+    if entry.model == "override":  # `chosen` has the name of the task or key
+        return str(values["act"])
     if entry.object_id is None:
         return gettext("%(act)s %(model)s") % values
     return gettext("%(act)s %(model)s #%(id)s") % values

@@ -24,7 +24,8 @@ def moments_of(job: Any) -> Iterator[tuple[datetime, str, str]]:
         return
     waits = Wait.objects.using(job._state.db).filter(job=job.pk, life__gt=0)
     for wait in waits.order_by("-pk")[:MOST_WAITS]:
-        what = f"{wait.name} ({wait.label})" if wait.label else wait.name
+        has_label = wait.label and wait.label != wait.name
+        what = f"{wait.name} ({wait.label})" if has_label else wait.name
         text = _("Waits for %(what)s: %(name)s")
         values = {"what": wait.get_kind_display(), "name": what}
         yield wait.opened_at, "waiting", text % values

@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import widgets
+from django.db.models import Exists, OuterRef, Subquery
 from django.http import HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -178,6 +179,16 @@ class OverridesMixin(ButtonsAdmin):
             text = gettext("%(what)s was like that already.")
         self.message_user(request, text % {"what": shown}, level)
         return True
+
+    def get_queryset(self, request):
+        own = Override.objects.filter(kind=Kind.TASK, key=OuterRef("name")).in_force()
+        return (
+            super()
+            .get_queryset(request)
+            .annotate(
+                is_changed=Exists(own), paused_since=Subquery(own.values("paused_at"))
+            )
+        )
 
     # Fields
 

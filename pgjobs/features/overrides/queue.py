@@ -37,7 +37,7 @@ class Wish(NamedTuple):
         words = ", ".join(filter(None, said)) or "lifted"
         if words == "lifted" or self.until is None:
             return words
-        return f"{words}, until {instant(self.until).isoformat(timespec='seconds')}"
+        return f"{words}, until {instant(self.until):%Y-%m-%d %H:%M} UTC"
 
 
 def wish_of(override: Override | None) -> Wish:

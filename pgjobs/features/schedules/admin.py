@@ -381,7 +381,8 @@ def overview_tables(overview: Links) -> Iterator[Table]:
     ]
     columns = (_("Schedule"), _("Next run"), _("Last run"), _("Error"))
     title = _("Schedules that are late or failed")
-    yield Table(title, columns, rows, _("None."))
+    url = overview.list_of("schedule")
+    yield Table(title, columns, rows, _("None."), url=url)
 
 
 def last_run_on(overview: Links, schedule: Schedule) -> Any:

@@ -37,6 +37,15 @@ first AS MATERIALIZED (
         SELECT line, id, queue_name, since FROM hop WHERE id IS NOT NULL
     ) AS found
     WHERE since < clock_timestamp() - %(patience)s::interval
+        -- Somebody wants these to stand still.
+        AND line NOT IN (
+            SELECT 'paused ' || CASE  -- as in pgjobs_line
+                WHEN octet_length(kind || ' ' || key) <= 500 THEN kind || ' ' || key
+                ELSE 'md5 ' || md5(kind || ' ' || key)
+            END
+            FROM pgjobs_override
+            WHERE paused_at IS NOT NULL AND (until IS NULL OR until > clock_timestamp())
+        )
     ORDER BY since
     LIMIT %(most_old)s
 ),

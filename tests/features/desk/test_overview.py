@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from pgjobs import enqueue
 from pgjobs.features.desk.errors import failures
+from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.models import ErrorGroup, Job, Queue, Schedule
 from pgjobs.testing import run_jobs
 from tests.operators import LIST, make_job, make_worker, operator, text_of
@@ -17,7 +18,7 @@ from tests.tasks import fail_with
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
 
-OVERVIEW = f"{LIST}overview/"
+OVERVIEW = "/admin/pgjobs/overview/"
 ALL = ("view_job", "view_queue", "view_worker", "view_schedule", "view_event")
 
 
@@ -46,6 +47,23 @@ def test_overview_names_problems_with_links():
     problem = "Queue default has 1 job to run, but no worker serves it."
     assert f'<a href="/admin/pgjobs/worker/">{problem}</a>' in text
     assert "no worker</span>" in text
+
+
+@pytest.mark.parametrize("page", ["/admin/", "/admin/pgjobs/", LIST])
+def test_overview_is_an_entry_among_the_models(page):
+    entry = re.compile(rf'<a href="{OVERVIEW}"[^>]*>Overview</a>')
+    assert entry.search(text_of(operator("view_job").get(page)))
+
+
+def test_overview_is_no_entry_for_who_may_not_view_jobs():
+    client = operator("view_queue")
+    assert OVERVIEW not in text_of(client.get("/admin/"))
+    assert client.get(OVERVIEW).status_code == 403
+
+
+def test_overview_is_still_where_it_was():
+    page = text_of(operator("view_job").get(f"{LIST}overview/"))
+    assert "No problems." in page
 
 
 def test_overview_shows_queues_with_counts_latency_limit_and_pause():
@@ -270,8 +288,19 @@ def test_overview_shows_what_people_did_to_those_who_may_see_it():
     address = f"{LIST}overview/"
     assert "What people did" not in text_of(operator("view_job").get(address))
     page = text_of(operator("view_job", "view_auditentry").get(address))
-    assert "pause queue" in page
+    assert re.search(
+        r'<a href="/admin/pgjobs/auditentry/\d+/change/">pause queue', page
+    )
+    assert '"/admin/pgjobs/auditentry/">Show all</a>' in page
     assert "&lt;b&gt;It moves." in page and "<b>It moves." not in page
+
+
+def test_overview_says_what_people_changed_at_run_time():
+    wish = Wish(paused=True, until=timezone.now() + timedelta(hours=1))
+    set_override("default", "task", "tests.noop", wish, "ada", "page")
+    page = text_of(operator("view_job", "view_auditentry").get(OVERVIEW))
+    assert ">change at run time</a>" in page and "override #" not in page
+    assert re.search(r"task tests\.noop: paused, until [\d-]{10} [\d:]{5} UTC<", page)
 
 
 def test_overview_says_which_person_has_paused_a_queue():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pgjobs import Answer
 from pgjobs.testing import run_jobs
 from tests.admin.test_admin_timeline import moments_of
 from tests.features.durable import bodies
@@ -9,6 +10,13 @@ from tests.features.durable.bodies import enqueued
 from tests.operators import operator, page_of, text_of
 
 pytestmark = pytest.mark.django_db
+
+
+def test_timeline_names_a_wait_once():
+    ways = {"approve": Answer(bool)}
+    job = enqueued(lambda job: job.wait_for_first(ways))
+    run_jobs()
+    assert "Waits for an answer: approve" in moments_of(job)
 
 
 def test_timeline_has_waits_and_answers():

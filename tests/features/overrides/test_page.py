@@ -1,5 +1,7 @@
 """The form on the page of a task that changes it at run time."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -76,6 +78,19 @@ def test_form_begins_with_what_is_in_force_and_keeps_its_time():
     client.post(form_of(task), FORM)
     assert not Override.objects.exists()
     assert "5/hour" not in text_of(client.get(page_of(task)))
+
+
+def test_list_says_which_tasks_are_paused_or_changed():
+    make()
+    make("shop.refund", **KEYS)
+    make("shop.ship")
+    override("task", "shop.charge_card", paused=True)
+    override("task", "shop.refund", max_running=1)
+    text = text_of(operator(*MAY).get("/admin/pgjobs/taskdefinition/?q=shop."))
+    states = re.findall(r"field-state[^>]*>(.*?)</td>", text)
+    assert "Paused" in states[0]
+    assert "changed at run time" in states[1]
+    assert states[2].endswith("Active</span>")
 
 
 def test_page_says_where_code_and_operators_differ():

@@ -8,8 +8,9 @@ from django.utils import timezone
 
 from pgjobs import enqueue
 from pgjobs.base.queue_database import database_time
+from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.features.standstill import remarks
-from pgjobs.models import Job, Queue, Rate
+from pgjobs.models import Job, Override, Queue, Rate
 from pgjobs.reports.remarks import Seen
 from pgjobs.reports.status import living_workers
 from tests.actors import Hand, admit, execute, hours
@@ -97,6 +98,21 @@ def test_job_of_a_paused_or_unserved_queue_is_not_missed(hand):
         enqueue(locked.using(queue_name=name))
     let_pass(2)
     assert problems() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("task", "tests.noop"), ("lock", "door"), ("lock", "d" * 500)]
+)
+def test_line_of_what_people_paused_is_no_problem_while_it_is_paused(hand, kind, key):
+    set_override("default", kind, key, Wish(paused=True), "ada", "page")
+    enqueue(noop.using(lock="door" if kind == "task" else key))
+    let_pass(20)
+    admit()
+    assert Job.objects.get().line.startswith("paused ")
+    assert problems() == []
+    Override.objects.update(until=timezone.now())
+    (text,) = problems()
+    assert text.startswith("A line stands still")
 
 
 def test_worker_that_has_just_started_gets_a_minute():
