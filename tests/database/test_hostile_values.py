@@ -78,6 +78,7 @@ SUSPENDED: dict[str, dict[str, Any]] = {
         },
     },
     "CRASH": {"statement": "crash", "stores": None},
+    "PUT_BACK": {"statement": "put_back", "stores": None},
     "GO_ON": {
         "statement": "continue_as",
         "stores": {"args": "[]", "kwargs": "{}", "keys": {}},
