@@ -92,12 +92,15 @@ HIGHEST_ID = (
 # The tables whose rows are numbered, but for those whose rows bring their numbers along
 # when they move, and for parcels, whose rows are gone when their move is over.
 NUMBERED = (
+    "pgjobs_acknowledgement",
     "pgjobs_answer",
     "pgjobs_attempt",
     "pgjobs_auditentry",
     "pgjobs_codeversion",
+    "pgjobs_endedworker",
     "pgjobs_figure",
     "pgjobs_note",
+    "pgjobs_override",
     "pgjobs_predecessor",
     "pgjobs_prerequisite",
     "pgjobs_queue",

@@ -499,6 +499,8 @@ def test_verdict_decides_what_becomes_of_the_job(
     if row["status"] == "SCHEDULED":
         seconds = (run_after - timezone.now()).total_seconds()
         assert delay - 5 < seconds <= delay
+    elif row["status"] == "READY":  # it says since when the job waits
+        assert abs(run_after - timezone.now()) < timedelta(minutes=1)
     else:
         assert run_after is None
     assert (finished_at is not None) is (row["status"] in ("FAILED", "CANCELLED"))
@@ -672,7 +674,8 @@ def test_job_of_a_worker_without_a_row_is_rescued(hand, dead):
     assert rescue == upkeep.Rescued(job.pk, "tests.noop", "default", "READY", 1)
     row = fields_of(job)
     changed = {name for name in row if row[name] != before[name]}
-    assert changed - {"lease_token"} == {"status", "crashes", "reason", "worker_id"}
+    changes = {"status", "crashes", "reason", "run_after", "worker_id"}
+    assert changed - {"lease_token"} == changes
     assert row["lease_token"] >= before["lease_token"]
     assert row["reason"] == "Worker lost (crash 1 of 3)."
     assert (row["failures"], row["attempts"]) == (0, 1)

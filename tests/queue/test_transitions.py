@@ -51,6 +51,7 @@ NEW_LIFE = {
     "started_at": None,
     "last_attempted_at": None,
     "finished_at": None,
+    "run_after": NOW,  # since when it waits
 }
 # What each act changes; what is not here it must not touch.
 NOT_WAITING = {"waiting_for": None, "line": None}

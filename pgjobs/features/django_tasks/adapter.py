@@ -170,7 +170,7 @@ class TaskAdapter(NativeTask[..., Any, Any]):
         self.declarations = defaultdict(list)
         self.given_options = frozenset()
         self.original = self
-        self.function = make_callable(self)
+        self.function = self.signed = make_callable(self)
         options.check(self.function)
 
     @cached_property

@@ -5,11 +5,13 @@ import re
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 from pgjobs import enqueue
 from pgjobs.features.moving.id_blocks import SIZE
 from pgjobs.features.moving.remarks import sequence_problems
 from pgjobs.models import Job
+from pgjobs.reports.remarks import Seen
 from pgjobs.sql import statement
 from tests.operators import make_worker
 from tests.tasks import noop
@@ -31,7 +33,8 @@ def set_back(sequence: str) -> None:
 
 
 def texts() -> list[str]:
-    return [remark.text for remark in sequence_problems("default")]
+    seen = Seen("default", timezone.now(), [])
+    return [remark.text for remark in sequence_problems(seen, None)]
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
 from django.core import mail
-from django.core.checks import run_checks
 from django.db import connection, transaction
 
 from pgjobs import Retry, aenqueue, chain, current_job, enqueue, enqueue_many, publish
@@ -22,6 +21,7 @@ from pgjobs.testing import (
 )
 from tests import standard_tasks, tasks
 from tests.actors import session
+from tests.support.checks import found
 
 pytestmark = pytest.mark.django_db
 
@@ -200,20 +200,16 @@ def test_unknown_mode_is_refused():
         override_mode("eager")
 
 
-def messages() -> dict[str | None, str]:
-    return {message.id: message.msg for message in run_checks(tags=["pgjobs"])}
-
-
 def test_mode_is_warned_of_where_debug_is_off(settings, monkeypatch):
     # Other tests of this process may have added a database.
     settings.PGJOBS = {"MODE": "inline", "DATABASE": "default"}
-    assert messages() == {}  # this is a test
+    assert found() == {}  # this is a test
     monkeypatch.delattr(mail, "outbox")
-    assert "the request that enqueues a job runs it" in messages()["pgjobs.W046"]
+    assert "the request that enqueues a job runs it" in found()["pgjobs.W046"]
     settings.PGJOBS = {"MODE": "manual", "DATABASE": "default"}
-    assert "no worker runs the jobs" in messages()["pgjobs.W046"]
+    assert "no worker runs the jobs" in found()["pgjobs.W046"]
     settings.DEBUG = True
-    assert messages() == {}
+    assert found() == {}
 
 
 @override_mode("inline")
