@@ -5,13 +5,13 @@ them. The row of a plain INSERT does not say that its task is isolated: one that
 many goes back at once, and says so from then on.
 """
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...queue.claiming import ClaimedJob, Fetch
 from ...queue.recording import Outcome, release
 from ...tasks.registry import registry
+from .bound import most_processes
 
 if TYPE_CHECKING:
     from ...worker.claimer import Claimer, Room
@@ -23,9 +23,7 @@ class Bound:
     """Counts the isolated jobs of a worker."""
 
     def __init__(self, claimer: "Claimer"):
-        slots, given = claimer.options.slots, claimer.options.isolated
-        cores = os.cpu_count() or 1
-        self.most = min(slots, cores if given is None else given)
+        self.most = most_processes(claimer.options.slots, claimer.options.isolated)
         self.in_flight = claimer.in_flight
         self.rule = claimer.rule
         self.tokens: set[int] = set()  # of the isolated jobs in flight

@@ -1,5 +1,9 @@
 """`runjobs --isolated`: how many isolated jobs a worker runs, and who waits."""
 
+from io import StringIO
+
+from django.core.management import call_command
+
 from pgjobs import enqueue_many
 from pgjobs.models import Attempt, Job, Queue
 from tests import tasks
@@ -81,3 +85,14 @@ def test_isolated_jobs_of_a_queue_with_a_limit_hold_up_no_plain_job():
         for job in isolated_jobs():
             job.cancel()
         wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
+
+
+def test_command_says_how_many_isolated_jobs_it_runs_and_takes_no_more():
+    job = isolated.add.enqueue(1)
+    out = StringIO()
+    call_command("runjobs", "--drain", "--isolated=0", "--max-time=20", stdout=out)
+    lines = out.getvalue().splitlines()
+    assert "4 slots, at most 0 isolated jobs at a time" in lines[0]
+    assert lines[-1] == "Left: 1 ready."
+    job.refresh_from_db()
+    assert (job.status, job.attempts) == ("READY", 0)
