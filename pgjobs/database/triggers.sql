@@ -1,6 +1,12 @@
--- All triggers, in firing order: BEFORE the row is written, AFTER it, AFTER the
--- statement. PostgreSQL fires those of one moment in the order of their names. It reads
+-- All triggers, in firing order: BEFORE the statement, BEFORE the row is written, AFTER it,
+-- AFTER the statement. PostgreSQL fires those of one moment in the order of their names. It reads
 -- the conditions of all triggers of a table with each statement, so there are few.
+
+-- The rows of an INSERT look at a setting: the statement has asked whether a task is
+-- paused. Of all updates only one that makes a job READY asks, and no claim.
+CREATE OR REPLACE TRIGGER pgjobs_see_pauses
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
 
 -- What a job of a task with `chunk` has in its keys holds it up nowhere.
 -- A claim never fires it (worker_id), nor do the functions by which an admission writes:
@@ -33,18 +39,6 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
     )
     EXECUTE FUNCTION pgjobs_queue_inserted();
 
--- The rows of an INSERT look at a setting: the statement has asked whether a task is
--- paused. Of all updates only one that makes a job READY asks, and no claim.
-CREATE OR REPLACE TRIGGER pgjobs_see_pauses
-    BEFORE INSERT ON pgjobs_job
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
-
-CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
-    BEFORE INSERT ON pgjobs_job
-    FOR EACH ROW
-    WHEN (NEW.status = 'READY' AND current_setting('pgjobs.pauses', true) = 'on')
-    EXECUTE FUNCTION pgjobs_stop_job();
-
 CREATE OR REPLACE TRIGGER pgjobs_stop_changed
     BEFORE UPDATE OF status ON pgjobs_job
     FOR EACH ROW
@@ -54,13 +48,14 @@ CREATE OR REPLACE TRIGGER pgjobs_stop_changed
     )
     EXECUTE FUNCTION pgjobs_stop_job();
 
--- The columns that neither a claim nor a success names; constraints/is_job.sql has the
--- others.
-CREATE OR REPLACE TRIGGER pgjobs_check_job
-    AFTER INSERT ON pgjobs_job
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
+CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (NEW.status = 'READY' AND current_setting('pgjobs.pauses', true) = 'on')
+    EXECUTE FUNCTION pgjobs_stop_job();
 
--- An admission only sets the time from which a job could run.
+-- The columns that neither a claim nor a success names; constraints/is_job.sql has the
+-- others. An admission only sets the time from which a job could run.
 CREATE OR REPLACE TRIGGER pgjobs_check_changed
     AFTER UPDATE OF
         id, task, args, kwargs, queue_name, priority, timeout, process_units,
@@ -70,6 +65,10 @@ CREATE OR REPLACE TRIGGER pgjobs_check_changed
     ON pgjobs_job
     FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION pgjobs_check_job();
+
+CREATE OR REPLACE TRIGGER pgjobs_check_job
+    AFTER INSERT ON pgjobs_job
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 
 CREATE OR REPLACE TRIGGER pgjobs_check_subscription
     AFTER INSERT OR UPDATE ON pgjobs_subscription

@@ -362,7 +362,7 @@ class Migration(migrations.Migration):
                 ('is_held', models.BooleanField(db_comment='Whether all jobs that it pauses are known to wait. False: workers still look for READY ones.', db_default=False)),
                 ('max_running', models.IntegerField(blank=True, db_comment='How many jobs of each limit key run at a time. NULL: as the code says.', null=True, verbose_name='most running jobs')),
                 ('rate_number', models.IntegerField(blank=True, db_comment='How many jobs of each rate key start in its period. NULL: as the code says.', null=True)),
-                ('changed_in', models.BigIntegerField(db_comment='The transaction that paused it. Older ones may still have inserted READY jobs.', db_default=0)),
+                ('changed_in', models.BigIntegerField(db_comment='The transaction in which a worker first saw it; 0: none yet. Older ones may still have inserted READY jobs.', db_default=0)),
                 ('rate_seconds', models.FloatField(blank=True, db_comment='The period of rate_number in seconds. NULL: there is none.', null=True)),
                 ('paused_at', models.DateTimeField(blank=True, db_comment='Since when its jobs do not start. NULL: it is not paused.', null=True, verbose_name='paused at')),
                 ('changed_at', models.DateTimeField(db_comment='When it was changed last.', db_default=django.db.models.functions.datetime.Now(), verbose_name='changed at')),

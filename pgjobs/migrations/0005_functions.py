@@ -6644,11 +6644,11 @@ BEGIN
                 FROM hop WHERE hop.line IS NOT NULL
             )
             SELECT line FROM hop
-            WHERE line IS NOT NULL AND NOT EXISTS (
-                SELECT FROM pgjobs_override
+            -- Not by EXISTS: each line would be compared with each pause.
+            WHERE line IS NOT NULL AND line NOT IN (
+                SELECT pgjobs_line('paused', kind || ' ' || key) FROM pgjobs_override
                 WHERE paused_at IS NOT NULL
                     AND (until IS NULL OR until > clock_timestamp())
-                    AND pgjobs_line('paused', kind || ' ' || key) = hop.line
             )
         ) AS ended
         CROSS JOIN LATERAL (
@@ -6720,8 +6720,10 @@ SET search_path FROM CURRENT
 AS $$
 DECLARE
     was_seen CONSTANT boolean := current_setting('pgjobs.pauses', true) = 'on';
-    is_seen boolean := false;
+    is_seen boolean := true;
 BEGIN
+    -- Before it looks it has a number, by which workers wait for it: see note_pauses.sql.
+    PERFORM pg_current_xact_id();
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         is_seen := EXISTS (
             SELECT FROM pgjobs_override
@@ -6747,6 +6749,8 @@ AS $$
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
+    ELSIF TG_OP = 'INSERT' THEN
+        NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN
         NEW.status := 'WAITING';
@@ -8024,6 +8028,13 @@ END
 $$;
 """,
     ),
+    "trigger pgjobs_see_pauses": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_see_pauses
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+""",
+    ),
     "trigger pgjobs_queue_changed": (
         r"""CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
@@ -8049,11 +8060,16 @@ $$;
     EXECUTE FUNCTION pgjobs_queue_changed();
 """,
     ),
-    "trigger pgjobs_see_pauses": (
+    "trigger pgjobs_stop_changed": (
         None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_see_pauses
-    BEFORE INSERT ON pgjobs_job
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_changed
+    BEFORE UPDATE OF status ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
+    )
+    EXECUTE FUNCTION pgjobs_stop_job();
 """,
     ),
     "trigger pgjobs_stop_inserted": (
@@ -8065,16 +8081,17 @@ $$;
     EXECUTE FUNCTION pgjobs_stop_job();
 """,
     ),
-    "trigger pgjobs_stop_changed": (
+    "trigger pgjobs_check_changed": (
         None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_changed
-    BEFORE UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.status = 'READY' AND OLD.status <> 'READY'
-        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
-    )
-    EXECUTE FUNCTION pgjobs_stop_job();
+        r"""CREATE OR REPLACE TRIGGER pgjobs_check_changed
+    AFTER UPDATE OF
+        id, task, args, kwargs, queue_name, priority, timeout, process_units,
+        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
+        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
+        meta, keep
+    ON pgjobs_job
+    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
     "trigger pgjobs_check_job": (
@@ -8090,19 +8107,6 @@ $$;
         r"""CREATE OR REPLACE TRIGGER pgjobs_check_job
     AFTER INSERT ON pgjobs_job
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
-""",
-    ),
-    "trigger pgjobs_check_changed": (
-        None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_check_changed
-    AFTER UPDATE OF
-        id, task, args, kwargs, queue_name, priority, timeout, process_units,
-        unique_key, unique_for, unique_until, max_attempts, max_crashes, life,
-        run_after, expires_at, enqueued_at, cancel_requested_at, keys, dependencies,
-        meta, keep
-    ON pgjobs_job
-    FOR EACH ROW WHEN (current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on')
-    EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
     "trigger pgjobs_note_started": (

@@ -144,7 +144,7 @@ def test_changes_are_frozen_both_ways(released, same_database_afterwards):
     released.change(RETRY, "RETURN true", "RETURN NOT false")
     released.change(f"{API}/enqueue.sql", "    lock text", "    lok text")
     released.change("triggers.sql", "OR DELETE ON pgjobs_queue", "ON pgjobs_queue")
-    released.change("rights.sql", "'pgjobs_leave_note'", "'pgjobs_line'")
+    released.change("rights.sql", "'pgjobs_leave_note'", "'pgjobs_heads'")
     released.path(f"{API}/job_status.sql").unlink()
     released.path(f"{API}/both.sql").write_text(
         "-- New.\nCREATE OR REPLACE FUNCTION pgjobs_both(a int) RETURNS int\n"
@@ -157,7 +157,7 @@ def test_changes_are_frozen_both_ways(released, same_database_afterwards):
     run(operation.forwards())
     after = catalogue()
     assert {name.split("_", 1)[1] for name, _ in before.items() ^ after.items()} == {
-        *("both", "enqueue", "job_status", "leave_note", "line", "notify_queue"),
+        *("both", "enqueue", "heads", "job_status", "leave_note", "notify_queue"),
         "retry",
     }
     run(operation.backwards())

@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from django.db import Error, connection, transaction
@@ -27,6 +28,7 @@ from pgjobs.features.events import queue as events
 from pgjobs.features.keeping.chore import prune_successes
 from pgjobs.features.keeping.successes import Client
 from pgjobs.features.operating.pruning import count_kept
+from pgjobs.features.overrides.chore import HoldPaused
 from pgjobs.models import (
     Event,
     Job,
@@ -88,6 +90,7 @@ LARGE = ("-9223372036854775808", "-1", "0", "1", "9223372036854775807")
 NUMBERS = ("NaN", "Infinity", "-1", "0", "1e-310", "1e-9", "1e300", "3153600001", "50")
 WORDS = ("READY", "RUNNING", "WAITING", "default", "arrived", "unlinked", "undecided")
 LINES = ("left", "recorded", "lock door", "mutex door", "limit mail", "rate mail")
+LINES += ("paused task tests.noop", "paused lock door", "paused ")
 DEEP = "[" * 2_000 + "]" * 2_000
 ODD_JSON = ("null", "5", "true", '"x"', "[]", "{}", "[[]]", "[null]", DEEP)
 IDS = ("5", "5.0", "1e3", "-1", "0", "1e30", "1e-400", '"5"', "null", "[]", "9" * 18)
@@ -116,6 +119,8 @@ KEYS = [
         after_batches=(*IDS, *(f"[{each}]" for each in IDS)),
         chunk_by=(*IDS, "[]", "[null]", f"[{LONG}]", '[{"a": 1}]'),
         chunk_wait=(*IDS, "0.5", "86400", "1e-300", "1e300"),
+        encrypted=(*IDS, "{}", '{"by": 5}', '{"by": "x", "names": 5}'),
+        isolated=("5", "null", "{}"),
         unknown=(LONG, f'"{"y" * 3_000_000}"'),
     ),
     *(LIMIT % (key, 1) for key in ("5", "null", '""', LONG)),
@@ -210,6 +215,16 @@ BASES: dict[str, list[dict[str, str]]] = {
     "pgjobs_predecessor": [{"job_id": "(a job)", "predecessor_id": "2"}],
     "pgjobs_prerequisite": [{"job_id": "1", "key": "k"}],
     "pgjobs_batch": [{}],
+    "pgjobs_acknowledgement": [
+        {"kind": "no_worker", "subject": "", "person": "ada", "until": "2020-01-01"}
+    ],
+    "pgjobs_override": [
+        {"kind": "task", "key": "tests.noop", "paused_at": "2020-01-01"},
+        {"kind": "lock", "key": "door", "paused_at": "2020-01-01"},
+        {"kind": "limit", "key": "mail", "max_running": "1"},
+        {"kind": "rate", "key": "mail", "rate_number": "1", "rate_seconds": "60"},
+        {"kind": "task", "key": "tests.noop", "rate_number": "5", "rate_seconds": "1"},
+    ],
     "pgjobs_figure": [
         {
             "span": "60",
@@ -314,6 +329,16 @@ def counted() -> list[dict[str, Any]]:
     sums = Counted()
     sums.begin(("default", "tests.noop")).run_times[0] = 1
     return sums.rows()
+
+
+def hold_paused() -> None:
+    """Do what a worker does about pauses, and what it does once it has walked."""
+    chore = HoldPaused()
+    for _ in range(3):
+        chore.run(cast(Any, SimpleNamespace(execute=execute)))
+    first = {"priority": 100, "turn": -1, "limit": 1_000}
+    execute(statement("hold_ready"), first)
+    execute(statement("end_walk"), {"ids": chore.ids})
 
 
 class Working:
@@ -433,6 +458,7 @@ class Working:
             "add_figures": lambda: desk.add_figures(execute, counted()),
             "prune_figures": lambda: desk.prune_figures(execute, 60.0, 60.0),
             "prune_ended_workers": lambda: desk.prune_ended_workers(execute),
+            "overrides": hold_paused,
             "prune_audit": lambda: pruning.prune_audit(execute),
             "prune_successes": lambda: prune_successes(execute, OLDEST, upkeep.ALL_DUE),
         }
@@ -654,10 +680,10 @@ DO $$ BEGIN
 END $$
 """
 TABLES = (
-    *("answer", "attempt", "auditentry", "awaitedevent", "batch", "codeversion"),
-    *("delivery", "errorgroup"),
+    *("acknowledgement", "answer", "attempt", "auditentry", "awaitedevent", "batch"),
+    *("codeversion", "delivery", "endedworker", "errorgroup"),
     *("event", "figure", "job", "manifest", "manifestentry", "move", "note", "parcel"),
-    "predecessor",
+    *("override", "predecessor"),
     *("prerequisite", "progress", "queue", "rate", "schedule", "step"),
     *("subscription", "taskdefinition", "tick", "wait", "waitnote", "worker"),
 )

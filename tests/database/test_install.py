@@ -26,6 +26,7 @@ def test_migrated_database_has_what_the_files_say():
     with transaction.atomic():
         run(InstallSQL().backwards())
         assert sorted(catalogue()) == [
+            "function pgjobs_chunk_key",
             "function pgjobs_holds_key",
             "function pgjobs_is_job",
         ]
@@ -60,7 +61,8 @@ def test_triggers_stand_in_their_firing_order():
         """
         SELECT 'trigger ' || tgname FROM pg_trigger
         WHERE tgname LIKE 'pgjobs%' AND NOT tgisinternal
-        ORDER BY tgtype & 2 DESC, tgtype & 1 DESC, tgname  -- BEFORE; FOR EACH ROW
+        -- BEFORE, for each statement and row, and AFTER, for each row and statement
+        ORDER BY tgtype & 2 DESC, (tgtype & 1 = 1) = (tgtype & 2 = 0) DESC, tgname
         """
     )
     written = [name for name in definitions() if name.startswith("trigger ")]

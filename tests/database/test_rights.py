@@ -28,7 +28,17 @@ DOORS = [
 WAITING_FOR_EVENTS = (
     """INSERT INTO pgjobs_job (task, keys) VALUES ('new', '{"waits_for": ["x"]}')"""
 )
+STARTED = """
+SELECT set_config('pgjobs.admits', 'on', true);
+INSERT INTO pgjobs_job (task, keys)
+VALUES ('new', '{"rate_key": "mail", "rate_interval": 6, "rate_burst": 10}');
+UPDATE pgjobs_job SET status = 'READY', waiting_for = NULL, line = NULL
+WHERE task = 'new';
+UPDATE pgjobs_job SET last_attempted_at = now() WHERE task = 'new'
+"""
+PAUSED = "INSERT INTO pgjobs_job (task) VALUES ('paused')"
 NEEDED_BY_WRITERS = {
+    "pgjobs_changes_flow": STARTED,
     "pgjobs_cluster": WAITING_FOR_EVENTS,
     "pgjobs_ends_for_others": "UPDATE pgjobs_job SET status = 'SUCCESSFUL',"
     """ finished_at = now(), keys = '{"lock": "door"}'""",
@@ -43,6 +53,10 @@ NEEDED_BY_WRITERS = {
     "pgjobs_holds_key": "INSERT INTO pgjobs_job (task, unique_key, unique_for)"
     " VALUES ('new', 'key', 'unfinished')",
     "pgjobs_is_job": "INSERT INTO pgjobs_job (task) VALUES ('new')",
+    "pgjobs_keys_now": STARTED,
+    "pgjobs_line": PAUSED,
+    "pgjobs_paused_line": PAUSED,
+    "pgjobs_rate_number": STARTED,
     "pgjobs_leave_note": "DELETE FROM pgjobs_job",
     # Python's enqueue, where a unique key is taken.
     "pgjobs_replace_held": "SELECT pgjobs_replace_held('{key}', '{unfinished}', '{}',"
@@ -65,7 +79,12 @@ def role(new_role, db):
     """A role that may write rows in the test's transaction, and nothing else."""
     tables = "pgjobs_job, pgjobs_note, pgjobs_predecessor, pgjobs_prerequisite"
     execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {ROLE}")
+    execute(f"GRANT SELECT ON pgjobs_override TO {ROLE}")
     execute(f"GRANT USAGE ON SEQUENCE pgjobs_lease_token TO {ROLE}")
+    execute(
+        "INSERT INTO pgjobs_override (kind, key, paused_at, rate_number, rate_seconds)"
+        " VALUES ('task', 'paused', now(), NULL, NULL), ('rate', 'mail', NULL, 1, 60)"
+    )
     execute(
         "INSERT INTO pgjobs_job (task, run_after, keys)"
         " VALUES ('later', now() + interval '1 hour', '{\"lock\": \"door\"}')"

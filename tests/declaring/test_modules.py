@@ -127,12 +127,12 @@ def test_options_among_arguments_are_told_where_they_belong(arguments, says):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"queue": "mail"}, "no option 'queue' (did you mean 'queue_name'?); it has"),
+        ({"queue": "mail"}, "no option 'queue' (did you mean 'queue_name'?)."),
         ({"max_retries": 3}, "(did you mean 'max_attempts'?)"),
         ({"priorty": 3}, "(did you mean 'priority'?)"),
         ({"retries": 3, "queue": "x"}, "(did you mean 'queue_name' and 'max_att"),
         ({"zzz": 3}, "no option 'zzz'; it has"),
-        ({"bind": True}, "(leave it out: current_job() is the running job); it has"),
+        ({"bind": True}, "(leave it out: current_job() is the running job)."),
         ({"acks_late": True}, "(leave it out: a job stays in the table until its out"),
         ({"ignore_result": True, "queue": "x"}, "return None; did you mean 'queue_na"),
         ({"soft_time_limit": 5}, "(did you mean 'timeout'?)"),

@@ -103,8 +103,9 @@ def seal_of(mark: Any) -> Seal | None:
     """Return the seal of a job by its mark; None if it has none."""
     if mark is None:
         return None
-    by = mark.get("by") if isinstance(mark, dict) else None
-    if not isinstance(by, str) or not by:
+    by, names = map(mark.get, ("by", "names")) if isinstance(mark, dict) else (0, 0)
+    is_list = isinstance(names, list) and all(isinstance(each, str) for each in names)
+    if not isinstance(by, str) or not by or not is_list:
         raise EncryptionError("The mark of the job's encryption cannot be read.")
     return Seal(by)
 

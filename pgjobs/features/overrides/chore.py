@@ -55,6 +55,7 @@ class HoldPaused(Chore):
         if self.place is None:
             if monotonic() < self.rests_until:
                 return False
+            execute(statement("note_pauses"), {})
             ((ids, self.is_last),) = execute(statement("begin_walk"), {})
             if not ids:
                 return False

@@ -199,13 +199,14 @@ class OverridesMixin(ButtonsAdmin):
                 excerpt(f"{each.get_kind_display()} {each.key}", LONGEST_CELL),
                 in_words(each, Declared(None, None, None)),
             )
-            for each in of_keys(TaskDefinition.objects.db)[:MOST_KEYS]
+            for each in of_keys(TaskDefinition.objects.db, MOST_KEYS)
         ]
         return format_html_join("", '<div><a href="{}">{}</a>: {}</div>', rows)
 
     def fields_of_overrides(self, request) -> list[str]:
         fields = ["at_run_time"]
-        if may_see_arguments(request) and of_keys(TaskDefinition.objects.db):
+        database = TaskDefinition.objects.db
+        if may_see_arguments(request) and of_keys(database, most=1):
             fields.append("keys_at_run_time")
         return fields
 

@@ -172,7 +172,7 @@ def of_tasks(database: str, names: Iterable[str]) -> dict[str, Override]:
     return {each.key: each for each in rows.in_force()}
 
 
-def of_keys(database: str) -> list[Override]:
-    """Return the overrides of keys, the latest first."""
+def of_keys(database: str, most: int | None = None) -> list[Override]:
+    """Return the overrides of keys, the latest first; all, or so many at most."""
     rows = Override.objects.using(database).exclude(kind=Kind.TASK)
-    return list(rows.in_force().order_by("-changed_at"))
+    return list(rows.in_force().order_by("-changed_at")[:most])

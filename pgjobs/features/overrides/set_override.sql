@@ -26,7 +26,7 @@ stored AS (
         changed_at, changed_in, is_held
     )
     SELECT kind, key, paused_at, max_running, rate_number, rate_seconds, until, note,
-        clock_timestamp(), (pg_current_xact_id()::text)::bigint, false
+        clock_timestamp(), 0, false
     FROM given, says WHERE something
     ON CONFLICT (kind, key) DO UPDATE SET
         paused_at = CASE

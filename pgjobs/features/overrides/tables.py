@@ -47,8 +47,8 @@ class Override(Table):
     )
     changed_in = models.BigIntegerField(
         db_default=0,
-        db_comment="The transaction that paused it. Older ones may still have inserted "
-        "READY jobs.",
+        db_comment="The transaction in which a worker first saw it; 0: none yet. Older "
+        "ones may still have inserted READY jobs.",
     )
     rate_seconds = models.FloatField(
         null=True,

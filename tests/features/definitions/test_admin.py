@@ -160,7 +160,8 @@ def test_adding_a_job_needs_its_permission():
 
 def test_form_enqueues_a_job_and_leads_to_it():
     client = operator(*PERMISSIONS)
-    assert form(generate_monthly.name) in text_of(client.get(LIST))
+    listed = client.get(LIST, {"q": generate_monthly.name})
+    assert form(generate_monthly.name) in text_of(listed)
     assert not Job.objects.exists()
     response = client.post(
         form(generate_monthly.name),

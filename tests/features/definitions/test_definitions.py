@@ -236,7 +236,7 @@ def test_options_are_json_that_does_not_change_with_the_process():
 def test_migrate_brings_the_rows_up_to_date():
     TaskDefinition.objects.all().delete()
     call_command("migrate", verbosity=0)
-    assert TaskDefinition.objects.active().count() == len(registry.tasks)
+    assert TaskDefinition.objects.active().count() == len(declared())
 
 
 @shared_queue
@@ -278,9 +278,9 @@ def test_several_processes_may_sync_at_the_same_time():
 
     TaskDefinition.objects.all().delete()
     first, second = overlapping(synchronise, synchronise)
-    assert len(first.new) == len(registry.tasks)
+    assert len(first.new) == len(declared())
     assert (second.changed, second.gone) == ([], [])
-    assert TaskDefinition.objects.active().count() == len(registry.tasks)
+    assert TaskDefinition.objects.active().count() == len(declared())
 
 
 def test_of_two_tasks_with_one_name_the_one_is_stored_that_a_worker_runs():

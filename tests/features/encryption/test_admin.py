@@ -211,3 +211,20 @@ def test_answer_that_cannot_be_encrypted_is_refused_on_its_page(monkeypatch):
     assert response.status_code == 400
     assert "has no key" in text_of(response)
     assert not Answer.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *(5, [], {}, {"by": 5}, {"by": "x", "names": 5}, {"by": "x"}),
+        *({"by": "x", "names": [{}]}, {"by": "x", "names": {"iban": 1}}),
+        {"by": "x", "rest": True},
+    ],
+)
+def test_mark_that_cannot_be_read_breaks_no_page(job, mark):
+    sync("default", declared())
+    Job.objects.filter(pk=job.pk).update(keys={"encrypted": mark})
+    client = operator(*ALL_PERMISSIONS, "view_taskdefinition")
+    page = text_of(client.get(page_of(job)))
+    assert client.get(link_to_run_again(page)).status_code == 200
+    assert client.post(address(job), follow=True).status_code == 200

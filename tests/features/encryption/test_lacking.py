@@ -94,7 +94,14 @@ def test_plain_value_in_place_of_an_encrypted_one_is_not_taken(job):
     assert bodies.got == []
 
 
-@pytest.mark.parametrize("mark", [5, {}, {"by": 5}, {"by": "x", "names": 5}])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *(5, [], {}, {"by": 5}, {"by": "x", "names": 5}, {"by": "x"}),
+        *({"by": "x", "names": [{}]}, {"by": "x", "names": {"iban": 1}}),
+        {"by": "x", "rest": True},
+    ],
+)
 def test_mark_that_cannot_be_read_fails_that_job_alone(job, mark):
     Job.objects.filter(pk=job.pk).update(keys={**job.keys, "encrypted": mark})
     with keys(FIRST):

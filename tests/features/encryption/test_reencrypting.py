@@ -198,3 +198,23 @@ def test_it_is_refused_without_a_key():
         call_command("reencryptjobs")
     assert not AuditEntry.objects.exists()
     assert not transaction.get_connection().in_atomic_block
+
+
+MARKS = (
+    *(5, [], {}, {"by": 5}, {"by": "x", "names": 5}, {"by": "x"}),
+    *({"by": "x", "names": [{}]}, {"by": "x", "names": {"iban": 1}}),
+    {"by": "x", "rest": True},
+)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_mark_that_cannot_be_read_hinders_no_other_job(mark):
+    with keys(FIRST):
+        broken, fine = (enqueue(bodies.pay, IBAN) for _ in range(2))
+    Job.objects.filter(pk=broken.pk).update(keys={"encrypted": mark})
+    with keys(SECOND, FIRST):
+        output, code = reencrypt()
+    fine.refresh_from_db()
+    assert fine.kwargs["iban"].startswith(id_of(SECOND)), output
+    assert f"job {broken.pk}: " in output
+    assert code == 1

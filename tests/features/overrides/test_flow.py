@@ -1,6 +1,7 @@
 """Limits and rates that operators change, for jobs that wait and for new ones."""
 
 import pytest
+from django.utils import timezone
 
 from pgjobs import enqueue_many
 from pgjobs.features.overrides.queue import Declared, Wish, set_override
@@ -8,7 +9,12 @@ from pgjobs.models import Override, Rate, TaskDefinition
 from pgjobs.reports.reasons import reasons
 from tests import tasks
 from tests.actors import Hand, admit, pass_time
-from tests.processes import shared_queue
+from tests.processes import (
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
 
 pytestmark = shared_queue
 
@@ -114,6 +120,37 @@ def test_rate_remembers_its_starts_for_the_longest_period():
     admit()
     override("rate", "mail", rate="5/hour")
     assert Rate.objects.get().longest == 3_600
+
+
+def test_worker_lets_jobs_go_at_once_when_a_limit_is_raised(tmp_path):
+    path = str(tmp_path / "held")
+    limited = tasks.hold.using(max_running=1, limit_key="mail")
+    with running_worker(slots=4, poll=600):
+        first = limited.enqueue(path)
+        wait_for_status(first, "RUNNING")
+        second = limited.enqueue(path)
+        wait_for_status(second, "WAITING")
+        override("limit", "mail", max_running=2)
+        try:
+            wait_for_status(second, "RUNNING", timeout=10)
+        finally:
+            tasks.let_go(path)
+
+
+def test_worker_lets_jobs_go_at_once_when_a_lower_limit_ends(tmp_path):
+    path = str(tmp_path / "held")
+    limited = tasks.hold.using(max_running=2, limit_key="mail")
+    with running_worker(slots=4, poll=600):
+        until = timezone.now() + timezone.timedelta(seconds=2)
+        override("limit", "mail", max_running=1, until=until)
+        first = limited.enqueue(path)
+        wait_for_status(first, "RUNNING")
+        second = limited.enqueue(path)
+        wait_for(lambda: not Override.objects.exists(), "its time is over")
+        try:
+            wait_for_status(second, "RUNNING", timeout=10)
+        finally:
+            tasks.let_go(path)
 
 
 # What the code declares

@@ -1,10 +1,13 @@
 """The form on the page of a task that changes it at run time."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from pgjobs.features.overrides.checks import check_overrides
+from pgjobs.features.overrides.page import MOST_KEYS
 from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.models import AuditEntry, Override, TaskDefinition
 from tests.operators import messages_of, operator, text_of
@@ -145,3 +148,18 @@ def test_check_names_the_tasks_that_differ_from_their_code():
         "shop.charge_card differs from its code in the database 'default': paused."
     )
     assert "manage.py tasks lift shop.charge_card" in message.hint
+
+
+def test_page_reads_no_more_keys_than_it_shows():
+    task = make(keys=KEYS)
+    Override.objects.bulk_create(
+        Override(kind="lock", key=f"erp-{number}", paused_at=timezone.now())
+        for number in range(MOST_KEYS + 10)
+    )
+    client = operator(*MAY, "view_job_arguments")
+    with CaptureQueriesContext(connection) as seen:
+        text = text_of(client.get(page_of(task)))
+    assert text.count("key=erp-") == MOST_KEYS
+    reading = [each["sql"] for each in seen if "pgjobs_override" in each["sql"]]
+    assert reading
+    assert all("LIMIT" in sql for sql in reading)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from pgjobs import enqueue, enqueue_many
@@ -13,14 +14,28 @@ from pgjobs.features.overrides.chore import HoldPaused
 from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.models import AuditEntry, Job, Override
 from pgjobs.reports.reasons import reasons
-from tests import tasks
-from tests.actors import Hand, admit, execute, session, statuses
+from pgjobs.sql import statement
+from tests import harness, tasks
+from tests.actors import (
+    WAITING_SESSIONS,
+    Hand,
+    admit,
+    execute,
+    in_thread,
+    session,
+    statuses,
+)
 from tests.operators import insert
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_status
+from tests.settings import TEST_DATABASE
 
 pytestmark = shared_queue
 
 PAUSED = Wish(paused=True)
+PAUSE = {
+    **{"kind": "task", "key": "tests.noop", "paused": True, "note": ""},
+    **dict.fromkeys(("max_running", "rate_number", "rate_seconds", "until")),
+}
 
 
 def pause(kind: str = "task", key: str = "tests.noop", wish: Wish = PAUSED) -> bool:
@@ -153,6 +168,59 @@ def test_job_inserted_before_the_pause_and_committed_after_it_is_held():
     assert Override.objects.get().is_held
 
 
+def test_job_that_begins_while_the_pause_commits_is_held():
+    with session() as pausing, session() as other:
+        pausing.begin()
+        pausing.execute(statement("set_override"), PAUSE)
+        other.begin()
+        other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+        pausing.commit()
+        held = look()
+        assert not Override.objects.get().is_held
+        other.commit()
+    held.hear("")
+    look(held)
+    assert set(statuses()) == {"WAITING"}
+    assert Override.objects.get().is_held
+
+
+def test_insert_that_looks_before_the_pause_and_writes_after_it_is_held():
+    slow = """
+    INSERT INTO pgjobs_job (task)
+    SELECT 'tests.noop' FROM (SELECT pg_advisory_xact_lock(7) OFFSET 0) AS slow
+    """
+    with session() as lock, session() as other:
+        lock.execute("SELECT pg_advisory_lock(7)")
+        other.begin()
+        with in_thread(other.execute, slow) as inserting:
+            wait_for(lambda: execute(WAITING_SESSIONS)[0][0], "the INSERT has begun")
+            pause()
+            held = look()
+            lock.execute("SELECT pg_advisory_unlock(7)")
+            inserting.result(timeout=60)
+        assert not Override.objects.get().is_held
+        other.commit()
+    held.hear("")
+    look(held)
+    assert set(statuses()) == {"WAITING"}
+    assert Override.objects.get().is_held
+
+
+def test_job_of_a_role_that_may_not_see_overrides_is_held_too():
+    pause()
+    look()
+    with harness.role("blind"):
+        execute(f"GRANT INSERT (task) ON pgjobs_job TO blind_{TEST_DATABASE}")
+        execute(f"GRANT USAGE ON SEQUENCE pgjobs_turn TO blind_{TEST_DATABASE}")
+        execute(f"SET ROLE blind_{TEST_DATABASE}")
+        execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop'), ('tests.echo')")
+        execute("RESET ROLE")
+    look()
+    Hand()
+    admit()
+    assert claimed() == ["tests.echo"]
+
+
 def test_jobs_are_held_in_parts(monkeypatch):
     monkeypatch.setattr(chore, "AT_ONCE", 10)
     for priority in (5, 0, -5):
@@ -184,6 +252,30 @@ def test_row_that_is_locked_keeps_no_other_from_being_held():
     held.hear("")
     look(held)
     assert set(statuses()) == {"WAITING"}
+
+
+MANY_KEYS = """
+INSERT INTO pgjobs_override (kind, key, paused_at, is_held)
+SELECT 'lock', 'key ' || number, now(), true FROM generate_series(1, 5000) AS number
+"""
+THEIR_JOBS = """
+INSERT INTO pgjobs_job (task, keys, status, waiting_for, line)
+SELECT 'tests.noop', jsonb_build_object('lock', key), 'WAITING', 'limit',
+    'paused lock ' || key
+FROM pgjobs_override
+"""
+
+
+def test_thousands_of_paused_keys_are_not_compared_with_one_another():
+    execute(MANY_KEYS)
+    with transaction.atomic():
+        execute("SET LOCAL pgjobs.admits = 'on'")
+        execute(THEIR_JOBS)
+    execute("ANALYZE pgjobs_job, pgjobs_override")
+    lift("lock", "key 7")
+    with transaction.atomic():
+        execute("SET LOCAL statement_timeout = '3s'")  # it takes 0.1 s
+        assert execute(statement("let_go"), {"limit": 1_000}) == [(1,)]
 
 
 def test_page_says_what_is_paused():
@@ -234,7 +326,8 @@ def test_start_of_a_worker_leaves_overrides_alone():
     with running_worker():
         wait_for(lambda: Override.objects.get().is_held, "the pause is known")
     after = Override.objects.values().get()
-    assert {**before, "is_held": True} == after
+    own = {"is_held": True, "changed_in": after["changed_in"]}
+    assert {**before, **own} == after
 
 
 def test_workers_hold_and_let_go_by_themselves():

@@ -14,13 +14,15 @@ from django.db import connection, connections
 
 from pgjobs import chain, enqueue, enqueue_many, publish
 from pgjobs.features.moving.id_blocks import use_of_block
+from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.features.roles import command as roles
 from pgjobs.features.roles.views import REPORTS
 from pgjobs.models import Attempt, Job, Queue, Schedule
 from pgjobs.reports.reading import VIEW
 from tests import harness
-from tests.actors import admit, execute, session
+from tests.actors import Hand, admit, execute, session
 from tests.database.test_lost_numbers import forget_timeline, numbers, timeline
+from tests.features.overrides.test_pauses import look
 from tests.features.roles.test_sql_roles import GRANTS
 from tests.processes import shared_queue, wait_for
 from tests.settings import OWNER, TEST_DATABASE
@@ -149,6 +151,27 @@ def test_web_pauses_queues_and_changes_schedules():
         schedule.save()
         schedule.delete()
     assert Queue.objects.get().paused_at is None
+
+
+def test_web_changes_tasks_and_keys_at_run_time_and_workers_follow():
+    enqueue(noop)
+    paused, rate = Wish(paused=True), Wish(rate="5/hour")
+    with connected_as("web"):
+        assert set_override("default", "task", "tests.noop", paused, "ada", "page")
+        assert set_override("default", "rate", "mail", rate, "ada", "page")
+        enqueue(noop)
+        noop.using(rate="9/hour", rate_key="mail").enqueue()
+    with connected_as("worker"):
+        look()
+        assert not Job.objects.ready().exists()
+    with connected_as("web"):
+        assert set_override("default", "task", "tests.noop", Wish(), "ada", "page")
+        enqueue(noop)
+    with connected_as("worker"):
+        look()
+        Hand()
+        admit()
+    assert Job.objects.ready().count() == 4
 
 
 def test_worker_runs_everything(start_worker, tmp_path):

@@ -27,11 +27,11 @@ BEGIN
                 FROM hop WHERE hop.line IS NOT NULL
             )
             SELECT line FROM hop
-            WHERE line IS NOT NULL AND NOT EXISTS (
-                SELECT FROM pgjobs_override
+            -- Not by EXISTS: each line would be compared with each pause.
+            WHERE line IS NOT NULL AND line NOT IN (
+                SELECT pgjobs_line('paused', kind || ' ' || key) FROM pgjobs_override
                 WHERE paused_at IS NOT NULL
                     AND (until IS NULL OR until > clock_timestamp())
-                    AND pgjobs_line('paused', kind || ' ' || key) = hop.line
             )
         ) AS ended
         CROSS JOIN LATERAL (

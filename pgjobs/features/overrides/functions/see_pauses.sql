@@ -1,13 +1,15 @@
 -- Let the rows of an INSERT know, by a setting, that a task is paused. This asks once for
 -- each statement; a row pays for a look at the setting. A role that may not read
--- overrides inserts jobs as ready, which workers then hold.
+-- overrides cannot know: an admission looks at what it inserts.
 CREATE OR REPLACE FUNCTION pgjobs_see_pauses() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     was_seen CONSTANT boolean := current_setting('pgjobs.pauses', true) = 'on';
-    is_seen boolean := false;
+    is_seen boolean := true;
 BEGIN
+    -- Before it looks it has a number, by which workers wait for it: see note_pauses.sql.
+    PERFORM pg_current_xact_id();
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         is_seen := EXISTS (
             SELECT FROM pgjobs_override
