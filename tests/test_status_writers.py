@@ -39,6 +39,8 @@ WRITERS = {
     "sql/upkeep/rescue.sql",
     # The process of an isolated job died.
     "features/isolation/crash.sql",
+    # An isolated job finds no process.
+    "features/isolation/put_back.sql",
     # Tasks that wait: suspended, woken, ended, let go on by hand, or as another job.
     "features/durable/functions/continue_as.sql",
     "features/durable/functions/end_lives.sql",

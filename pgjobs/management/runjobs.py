@@ -314,6 +314,7 @@ def worker_options(alias: str, options: dict) -> WorkerOptions:
         "excluded": options["exclude"],
         "slots": options["slots"],
         "units": options["units"],
+        "isolated": options["isolated"],
         "prefetch": options["prefetch"],
         "poll": options["poll"],
         "grace": options["grace"],

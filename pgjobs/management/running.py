@@ -235,6 +235,8 @@ def banner(
     slots = number_of("slot", options.slots)
     if options.units is not None:
         slots += f", {number_of('process unit', options.units)} on this host"
+    if options.isolated is not None:
+        slots += f", at most {number_of('isolated job', options.isolated)} at a time"
     lines = [
         f"{one_line(who)}: {slots}, queues: {one_line(queues)}.",
         f"{described_databases(aliases or (options.database,))}; "

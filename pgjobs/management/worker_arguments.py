@@ -5,6 +5,7 @@ from argparse import SUPPRESS
 from ..features import modules
 from .parameters import (
     add_database,
+    count,
     count_or_auto,
     memory,
     positive_seconds,
@@ -66,6 +67,13 @@ def add_slot_arguments(parser) -> None:
         help="process units that the running jobs of all workers of this host may "
         "take together; each takes its task's process_units, or 1 (default: "
         "PGJOBS['PROCESS_UNITS'], no limit)",
+    )
+    parser.add_argument(
+        "--isolated",
+        type=count,
+        metavar="N",
+        help="jobs of tasks with isolated=True at the same time; 0: none (default: "
+        "the slots, at most one for each core)",
     )
     parser.add_argument(
         "--prefetch",

@@ -95,6 +95,7 @@ class Fetch(NamedTuple):
     # In claim order, past all jobs of paused and limited queues, while fetches by queue
     # fail. Otherwise the first one of them ends the walk.
     skips_special: bool = False
+    isolated: int = LONGEST_SCAN  # so many isolated jobs; 0: it passes over all
 
     @property
     def is_complete(self) -> bool:
@@ -104,7 +105,8 @@ class Fetch(NamedTuple):
     def further(self) -> "Fetch":
         """Return the fetch by queue that follows one that was cut short."""
         longer = min(self.scan_limit * SCAN_GROWTH, LONGEST_SCAN)
-        return Fetch(max(self.scan_limit, longer), by_queue=True)
+        longer = max(self.scan_limit, longer)
+        return self._replace(scan_limit=longer, by_queue=True)
 
 
 def first_fetch(limit: int, by_queue: bool = False) -> Fetch:
@@ -234,6 +236,7 @@ def fetch_parameters(fetch: Fetch) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "scan_limit": fetch.scan_limit,
         "is_complete": fetch.is_complete,
+        "isolated": fetch.isolated,
     }
     if not fetch.by_queue:
         ranges = fetch.ranges or [Range(*PRIORITIES, 0)]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
-from ..features import modules
+from ..features import entries, modules
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits, Success
 from ..queue.recording import deleting
@@ -183,6 +183,7 @@ class Claimer:
             "units": self.units,
         }
         self.admissions = Admissions(self)
+        self.bounds = [made(self) for made in entries("gathering", "BOUNDS")]
 
     # When
 
@@ -211,6 +212,8 @@ class Claimer:
         `is_wanted`: run the statement even if nothing asks for it.
         """
         now = monotonic()
+        for bound in self.bounds:
+            bound.count(room)
         if now < self.backoff.retry_at:
             if room.successes:
                 self.recorder.record_successes(room.successes)
@@ -252,7 +255,10 @@ class Claimer:
         must_see_all = self.cannot_expire or (
             room.may_end and not self.rule.may_hold_more
         )
-        return self.rule.next_fetch(room.slots, now, must_see_all, room.prefetched)
+        fetch = self.rule.next_fetch(room.slots, now, must_see_all, room.prefetched)
+        for bound in self.bounds:
+            fetch = bound.narrowed(fetch)
+        return fetch
 
     def record_and_claim(self, room: Room, fetch: Fetch) -> None:
         is_poll = monotonic() >= self.rule.poll_at

@@ -167,7 +167,8 @@ class FetchRule:
             self.plan_rescan(claimed, now)
         if claimed.has_more and not fetch.by_queue:
             self.plan_after_cut(claimed, now)
-        if self.slow_seconds and not (fetch.by_queue or fetch.skips_special):
+        skips = fetch.by_queue or fetch.skips_special or not fetch.isolated
+        if self.slow_seconds and not skips:
             self.remember_ended(claimed, now)
             self.advance(fetch, claimed, slots)
         if slots:

@@ -23,6 +23,7 @@ class WorkerOptions:
     slots: int = field(default_factory=lambda: settings.CONCURRENCY)
     # Process units that the jobs of all workers of this host may take together.
     units: int | None = field(default_factory=lambda: settings.PROCESS_UNITS)
+    isolated: int | None = None  # processes of isolated jobs; None: one for each core
     # Jobs claimed beyond the slots, at most. `Capacity` decides how many.
     prefetch: int | Literal["auto"] = 0
     poll: float = field(default_factory=lambda: settings.POLL_INTERVAL)

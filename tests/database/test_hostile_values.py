@@ -80,6 +80,7 @@ SUSPENDED: dict[str, dict[str, Any]] = {
         },
     },
     "CRASH": {"statement": "crash", "stores": None},
+    "PUT_BACK": {"statement": "put_back", "stores": None},
     "GO_ON": {
         "statement": "continue_as",
         "stores": {"args": "[]", "kwargs": "{}", "keys": {}},

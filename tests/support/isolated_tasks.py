@@ -153,3 +153,13 @@ def decide(how: str) -> None:
 def pid_slowly() -> int:
     time.sleep(0.1)
     return os.getpid()
+
+
+@task(name="isolated.keep", isolated=True)
+def keep(megabytes: int) -> list[int]:
+    """Fill memory that stays taken when the job has ended."""
+    kept.append(b"x" * (megabytes * 1_000_000))
+    return [os.getpid()]
+
+
+kept: list[bytes] = []

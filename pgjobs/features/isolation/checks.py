@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Info, Tags, Warning, register
 
-from ...conf import problems
+from ...conf import problems, settings
 from ...tasks.registry import registry
 from ...tasks.task import Task
+from .bound import most_processes
 
 MEMORY = Path("/proc/self/statm")
+OWN = 3  # connections of a worker itself
 
 
 @register("pgjobs")
@@ -50,3 +52,24 @@ def without_memory(tasks: list[Task]) -> Iterator[CheckMessage]:
                 obj=task,
                 id="pgjobs.W071",
             )
+
+
+@register("pgjobs", Tags.database)
+def check_connections(databases=None, **kwargs) -> list[CheckMessage]:
+    """Name the connections that a worker opens, with those of its processes."""
+    if any(problems()) or settings.DATABASE not in (databases or ()):
+        return []
+    if not any(task.options.isolated for task in registry.tasks.values()):
+        return []
+    slots = settings.CONCURRENCY
+    processes = most_processes(slots)
+    return [
+        Info(
+            f"A worker opens up to {OWN + slots + processes} connections: {OWN} of its "
+            f"own, {slots} for the jobs in its slots, and {processes} for those in "
+            "processes of their own.",
+            hint="The server's max_connections must allow this for each worker. Fewer: "
+            "runjobs --concurrency, --isolated.",
+            id="pgjobs.I072",
+        )
+    ]

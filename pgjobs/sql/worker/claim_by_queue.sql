@@ -78,6 +78,7 @@ listed AS MATERIALIZED (
                         OR chunk IS NOT NULL AND chunk ? 'alone'
                         AND chunk ->> 'alone' = life || ':' || attempts
                         AS is_last_chance,
+                    (keys ? 'isolated') IS TRUE AS is_isolated,
                     (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE
                         AS is_expired
                 FROM pgjobs_job
@@ -86,6 +87,7 @@ listed AS MATERIALIZED (
                     AND coalesce(process_units, 0) = class.units
                     AND (priority, -turn) > (last_priority, -last_turn)
                     AND priority >= last_priority
+                    AND (%(isolated)s::int = 0 AND keys ? 'isolated') IS NOT TRUE
                     AND (
                         NOT %(skips_expired)s OR attempts > 0
                         OR expires_at > clock_timestamp() IS NOT FALSE
@@ -117,7 +119,12 @@ picked AS MATERIALIZED (
 ),
 -- One that must run alone is the only one that was picked.
 taken AS MATERIALIZED (
-    SELECT id FROM picked WHERE %(is_idle)s OR NOT is_last_chance
+    SELECT id FROM (
+        SELECT *, count(*) FILTER (WHERE is_isolated) OVER (ORDER BY place) AS isolated
+        FROM picked
+    ) AS picked
+    WHERE (%(is_idle)s OR NOT is_last_chance)
+        AND (isolated <= %(isolated)s::int OR NOT is_isolated)
 ),
 claimed AS (
     UPDATE pgjobs_job
@@ -138,6 +145,7 @@ summary AS (
                     SELECT FROM pgjobs_job
                     WHERE status = 'READY' AND queue_name = class.queue_name
                         AND coalesce(process_units, 0) = class.units
+                        AND (%(isolated)s::int = 0 AND keys ? 'isolated') IS NOT TRUE
                         AND NOT id = ANY (ARRAY(SELECT id FROM picked))
                     LIMIT 1
                 ) AS job

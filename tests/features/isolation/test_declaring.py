@@ -8,8 +8,8 @@ from django.test import override_settings
 
 from pgjobs import task
 from pgjobs.exceptions import InvalidTask
-from pgjobs.features.isolation import checks, pool
-from pgjobs.features.isolation.checks import check_isolation
+from pgjobs.features.isolation import bound, checks, pool
+from pgjobs.features.isolation.checks import check_connections, check_isolation
 from pgjobs.features.isolation.child_process import CannotStart
 from tests.tasks import noop
 
@@ -75,3 +75,15 @@ def test_memory_that_cannot_be_read_is_named(monkeypatch):
     assert "pgjobs.W071" not in [each.id for each in check_isolation()]
     monkeypatch.setattr(checks, "MEMORY", Path("/nowhere"))
     assert "pgjobs.W071" in [each.id for each in check_isolation()]
+
+
+def test_check_names_the_connections_of_a_worker_with_its_processes(
+    monkeypatch, settings
+):
+    settings.PGJOBS = {**settings.PGJOBS, "CONCURRENCY": 8}
+    monkeypatch.setattr(bound.os, "cpu_count", lambda: 2)
+    task(name="isolated.connected", isolated=True)(nothing)
+    (message,) = check_connections(databases=["default"])
+    assert message.id == "pgjobs.I072"
+    assert message.msg.startswith("A worker opens up to 13 connections: 3 of its own")
+    assert check_connections(databases=[]) == []

@@ -21,7 +21,8 @@ walk AS MATERIALIZED (
     SELECT *,
         coalesce(queue_name = ANY (%(queues)s::text[]), true)
             AND NOT queue_name = ANY (%(excluded)s::text[])
-            AND NOT (is_special AND %(skips_special)s) AS is_served
+            AND NOT (is_special AND %(skips_special)s)
+            AND NOT (is_isolated AND %(isolated)s::int = 0) AS is_served
     FROM (
         SELECT job.*, queue_name = ANY (ARRAY(
             -- Not by OR: each of the two has an index of its own.
@@ -39,6 +40,7 @@ walk AS MATERIALIZED (
                     AND chunk ->> 'alone' = life || ':' || attempts AS is_last_chance,
                 attempts > 0 OR max_crashes < 3 OR keys IS NOT NULL
                     OR process_units IS NOT NULL AS must_begin,
+                (keys ? 'isolated') IS TRUE AS is_isolated,
                 (expires_at <= clock_timestamp() AND attempts = 0) IS TRUE AS is_expired,
                 -- Most jobs were never locked, and then nothing is compared.
                 CASE

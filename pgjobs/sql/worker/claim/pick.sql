@@ -3,7 +3,8 @@
 -- tried than are wanted. If another transaction has
 -- changed a row since the snapshot, PostgreSQL tests the conditions again, on the row's
 -- newest version (EvalPlanQual). The claim takes the jobs before a last chance, which
--- runs alone, or before one that must begin at once and finds no slot. A plain
+-- runs alone, or before one that must begin at once and finds no slot, or
+-- before one that finds no process. A plain
 -- "status = 'READY'" would tempt the planner to an index of READY jobs: one that looks
 -- small when the generic plan is made, and would be walked as a whole.
 picked AS MATERIALIZED (
@@ -14,7 +15,8 @@ picked AS MATERIALIZED (
             ELSE coalesce(
                 least(
                     array_position(array_agg(is_last_chance OR is_special), true),
-                    array_position(array_agg(must_begin), true, %(slots)s::int + 1)
+                    array_position(array_agg(must_begin), true, %(slots)s::int + 1),
+                    (array_positions(array_agg(is_isolated), true))[%(isolated)s::int + 1]
                 ) - 1,
                 count(*)::int
             )
@@ -23,7 +25,7 @@ picked AS MATERIALIZED (
         bool_or(is_special) IS TRUE AS met_special,
         clock_timestamp() AS ended_at
     FROM (
-        SELECT id, is_last_chance, is_special, must_begin
+        SELECT id, is_last_chance, is_special, must_begin, is_isolated
         FROM (
             SELECT * FROM walk WHERE NOT is_held
             UNION ALL
