@@ -90,6 +90,10 @@ CREATE OR REPLACE TRIGGER pgjobs_note_deleted
     FOR EACH ROW WHEN (OLD.keys IS NOT NULL OR OLD.dependencies IS NOT NULL)
     EXECUTE FUNCTION pgjobs_note_deleted();
 
+CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
+    AFTER DELETE ON pgjobs_worker
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();
+
 -- Only the claim of a READY job that has a rate calls it.
 CREATE OR REPLACE TRIGGER pgjobs_note_started
     AFTER UPDATE OF last_attempted_at ON pgjobs_job
@@ -160,7 +164,3 @@ CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
 CREATE OR REPLACE TRIGGER pgjobs_notify_inserted
     AFTER INSERT ON pgjobs_job REFERENCING NEW TABLE AS inserted
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_notify_inserted();
-
-CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
-    AFTER DELETE ON pgjobs_worker
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();

@@ -8119,6 +8119,13 @@ $$;
     FOR EACH ROW EXECUTE FUNCTION pgjobs_check_job();
 """,
     ),
+    "trigger pgjobs_note_ended_worker": (
+        None,
+        r"""CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
+    AFTER DELETE ON pgjobs_worker
+    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();
+""",
+    ),
     "trigger pgjobs_note_started": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_note_started
@@ -8198,13 +8205,6 @@ $$;
         r"""CREATE OR REPLACE TRIGGER pgjobs_jobs_truncated
     AFTER TRUNCATE ON pgjobs_job
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_jobs_truncated();
-""",
-    ),
-    "trigger pgjobs_note_ended_worker": (
-        None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_note_ended_worker
-    AFTER DELETE ON pgjobs_worker
-    FOR EACH ROW EXECUTE FUNCTION pgjobs_note_ended_worker();
 """,
     ),
     "rights": (

@@ -85,5 +85,5 @@ def test_each_chore_has_a_name_of_its_own():
     assert len(set(names)) == len(names)
     assert "schedules" in names
     of_core = {"admit", "rescue", "expire"}
-    of_features = {"deliver_late", "schedules", "wake", "end_lives"}
+    of_features = {"deliver_late", "schedules", "wake", "end_lives", "overrides"}
     assert set(questions()) == of_core | of_features

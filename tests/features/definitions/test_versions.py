@@ -100,7 +100,8 @@ def stop(*workers: WorkerProcess) -> None:
 def problems() -> list[str]:
     out = StringIO()
     call_command("jobstatus", "--json", stdout=out)
-    return json.loads(out.getvalue())["problems"]
+    shown = json.loads(out.getvalue())
+    return shown["problems"] + [each["text"] for each in shown["remarks"]]
 
 
 BOTH_IN_FORCE = {

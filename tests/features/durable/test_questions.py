@@ -240,7 +240,7 @@ def test_overview_begins_with_what_waits_for_the_user(monkeypatch):
     (table,) = response.context["first"]
     assert table.title == "Waits for you (3)"
     page = text_of(response)
-    assert page.index("Waits for you (3)") < page.index("What ended")
+    assert page.index("Waits for you (3)") < page.index("pgjobs-strip")
     assert [address_of(job) in page for job in jobs] == [True, True, False]
     assert f'<a href="{WAITS}?by=you">Show all</a>' in page
 

@@ -9,6 +9,8 @@ from tests.operators import make_job
 
 pytestmark = pytest.mark.django_db
 
+DEAD = "Remark: 1 event is a dead letter: a task has failed to handle it."
+
 
 def test_more_dead_letters_or_unhandled_events_than_the_limit_are_a_problem():
     event = publish("tests.watched", {})
@@ -18,6 +20,7 @@ def test_more_dead_letters_or_unhandled_events_than_the_limit_are_a_problem():
     assert refused("jobstatus", "--check", "--max-dead", "0").splitlines() == [
         "There are more than 0 dead letters.",
         "There are more than 0 unhandled events.",
+        DEAD,
     ]
-    assert run("jobstatus", "--check", "--max-dead", "1") == "No problems.\n"
-    assert run("jobstatus", "--check") == "No problems.\n"
+    assert run("jobstatus", "--check", "--max-dead", "1") == f"No problems.\n{DEAD}\n"
+    assert run("jobstatus", "--check") == f"No problems.\n{DEAD}\n"

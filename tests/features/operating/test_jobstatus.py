@@ -98,7 +98,7 @@ def test_watching_shows_what_fits_on_the_screen_the_problems_first(
     sleep_by(monkeypatch, lambda seconds: interrupt())
     call_command("jobstatus", "--watch", stdout=terminal)
     first, *lines = terminal.getvalue().splitlines()
-    assert "no worker" in first
+    assert "No worker is alive" in first
     assert len(lines) == 8
     assert lines[-1].endswith("more lines")
 
