@@ -377,7 +377,7 @@ def test_names_of_many_queues_are_found_slice_by_slice(monkeypatch):
     assert Queue.objects.count() == 15
 
 
-def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
+def test_status_shows_what_is_held_back():
     paused("idle")
     queue = make_queue(max_running=2, note="moving\nto Kiel")
     make_queue("plain")
@@ -388,7 +388,3 @@ def test_status_shows_what_is_held_back_and_complains_of_none_of_it():
     assert state.queues[1].max_running == 2
     assert state.queues[1].note == "moving\nto Kiel"
     assert state.queues[1].paused_seconds is not None
-    no_worker = "No worker is alive. Start one with: manage.py runjobs"
-    assert state.problems == [no_worker]
-    queue.resume()
-    assert len(overview("default").problems) == 2

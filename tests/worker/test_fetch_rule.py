@@ -20,6 +20,7 @@ from pgjobs.queue.claiming import (
 from pgjobs.worker import fetch_rule as module
 from pgjobs.worker.fetch_rule import FIRST_PAUSE, FetchRule, ranges_from
 from pgjobs.worker.in_flight import InFlight
+from pgjobs.worker.observer import WorkerObserver
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
@@ -319,7 +320,9 @@ def test_fetches_at_cursors_are_no_polls(slow, monkeypatch):
     polls = []
     with running_worker(poll=NEVER) as loop:
         set_cursors(loop)
-        monkeypatch.setattr(loop.observers[0], "polled", lambda: polls.append(1))
+        observer = WorkerObserver()
+        observer.polled = lambda: polls.append(1)  # type: ignore[method-assign]
+        monkeypatch.setattr(loop.claimer.recorder, "observers", [observer])
         for _ in range(20):
             wait_for_status(enqueue(tasks.noop), "SUCCESSFUL")
         assert polls == []
