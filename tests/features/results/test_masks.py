@@ -170,7 +170,7 @@ def shown_arguments(job: Job) -> str:
     output = StringIO()
     call_command("jobs", "show", str(job.pk), "--json", stdout=output)
     shown = json.loads(output.getvalue())
-    return json.dumps([shown["args"], shown["kwargs"]])
+    return json.dumps(shown["arguments"])
 
 
 def test_part_that_the_page_before_masks_stays_masked():
