@@ -251,7 +251,8 @@ def banner(
 
 def by_app(tasks: Sequence[str]) -> Iterator[str]:
     """Yield the names of tasks, sorted, those of one app on one line."""
-    for app, names in groupby(tasks, lambda name: name.rpartition(".")[0]):
+    by_name = sorted(tasks, key=lambda name: name.rpartition(".")[::2])
+    for app, names in groupby(by_name, lambda name: name.rpartition(".")[0]):
         yield f"- {app}: {', '.join(name.rpartition('.')[2] for name in names)}"
 
 
