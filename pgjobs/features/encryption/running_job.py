@@ -71,11 +71,11 @@ def as_secret(texts: list[str]) -> str:
 def opened_end(job: Any, end: dict[str, Any]) -> dict[str, Any]:
     """Return how a job has ended that this one waited for, with the plain result.
 
-    Raises EncryptionError.
+    Raises EncryptionError, and TypeError for what is no end of a job.
     """
-    if (by := end.get("by")) is None:
+    if "by" not in end:
         return end
-    value = opened(Seal(by), RESULT, end["value"])
+    value = opened(Seal(end["by"]), RESULT, end["value"])
     job.begins_to_encrypt()
     job.hides(dump(value))
     return {**{name: end[name] for name in end if name != "by"}, "value": value}
