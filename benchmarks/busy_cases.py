@@ -269,7 +269,9 @@ def acts() -> dict[str, Case]:
         "cancel": Case(statement("cancel"), some | reason),
         "fail": Case(statement("fail"), some | reason),
         "fail running": Case(statement("fail"), {"ids": [9, 10]} | reason),
-        "succeed": Case(statement("succeed"), some | {"return_value": None}),
+        "succeed": Case(
+            statement("succeed"), some | {"return_value": None, "own_values": None}
+        ),
         "retry": Case(statement("retry"), some, FAILED),
         "discard": Case(statement("discard"), some),
         "delete": Case("DELETE FROM pgjobs_job WHERE id = ANY (%(ids)s)", some, FAILED),

@@ -100,7 +100,8 @@ BUGS = [
         (
             (
                 """AND status IN ('READY', 'SCHEDULED') AND keys ? 'chunk_by'
-                AND timeout IS NOT DISTINCT FROM leader.timeout""",
+            AND (status = 'READY'
+                OR pgjobs_first_obstacle(keys, dependencies) IS NULL)""",
                 "AND status <> 'SUCCESSFUL' AND id <> leader.id AND keys ? 'chunk_by'",
             ),
         ),
