@@ -30,24 +30,28 @@ class ActForm(forms.Form):
         return str(next(filter(None, notes), ""))
 
 
-class NotedForm(ActForm):
-    audit_note = forms.CharField(
-        label=_("Note"),
+def line_of_text(label: Any, help_text: Any) -> forms.CharField:
+    """Return an optional field of one line, as wide as Django's own.
+
+    `label`, `help_text`: texts, translated when they are shown.
+    """
+    return forms.CharField(
+        label=label,
         required=False,
         max_length=1000,
         widget=forms.TextInput(attrs={"class": "vTextField"}),
-        help_text=_("Why; it stands in the audit trail and in the job's timeline."),
+        help_text=help_text,
+    )
+
+
+class NotedForm(ActForm):
+    audit_note = line_of_text(
+        _("Note"), _("Why; it stands in the audit trail and in the job's timeline.")
     )
 
 
 class ReasonForm(ActForm):
-    reason = forms.CharField(
-        label=_("Reason"),
-        required=False,
-        max_length=1000,
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
-        help_text=_("Shown with the job."),
-    )
+    reason = line_of_text(_("Reason"), _("Shown with the job."))
 
 
 class NoteForm(ActForm):

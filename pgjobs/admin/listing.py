@@ -125,8 +125,8 @@ class TableAdmin(admin.ModelAdmin):
         return (self.find(queryset, term) if term else queryset), False
 
 
-class ReadOnlyAdmin(TableAdmin):
-    """Rows that users view, and neither add nor change nor delete."""
+class ReadOnly:
+    """What users view, and neither add nor change nor delete."""
 
     def has_add_permission(self, request) -> bool:
         return False
@@ -136,3 +136,7 @@ class ReadOnlyAdmin(TableAdmin):
 
     def has_delete_permission(self, request, obj=None) -> bool:
         return False
+
+
+class ReadOnlyAdmin(ReadOnly, TableAdmin):
+    """Rows that users view, and neither add nor change nor delete."""

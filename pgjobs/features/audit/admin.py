@@ -7,7 +7,6 @@ from typing import Any
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Max, Q
 from django.db.models.functions import Now
 from django.http import StreamingHttpResponse
@@ -28,7 +27,7 @@ from ...models.audit_entry import AuditEntry, Via
 from ...reports.job_rows import json_lines
 from ...reports.texts import excerpt
 from ..desk.overview import ACTS, act_in_words, name_of_model
-from ..job_pages.export import CONTENT_TYPES, counted, csv_lines
+from ..job_pages.export import CONTENT_TYPES, all_of_list, counted, csv_lines
 
 # Nothing but the time has an index: an act of months ago is found by an export.
 LOOKED_AT = 100_000
@@ -158,13 +157,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     def export_view(self, request, kind: str):
         """Answer with all entries of a list, whose filters the address repeats."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        request.pgjobs_reads_all = True
-        try:
-            entries = self.get_changelist_instance(request).get_queryset(request)
-        except IncorrectLookupParameters as error:
-            raise BadRequest("A filter was given what it cannot read.") from error
+        entries = all_of_list(request, self)
         entry = audited(request, "export", "auditentry", chosen=all_that_match(request))
         rows = counted(entries.values(*COLUMNS).iterator(), entry)
         return StreamingHttpResponse(

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from ...admin.acts import Act
 from ...admin.auditing import audited
-from ...admin.forms import ActForm
+from ...admin.forms import ActForm, line_of_text
 from ...base.queue_database import database_time
 from ...models.job import Job
 from ...queue.acts import Changed
@@ -40,13 +40,7 @@ class AcknowledgeForm(ActForm):
     hours = forms.TypedChoiceField(
         label=_("Acknowledged"), coerce=int, choices=TIMES, initial=4
     )
-    note = forms.CharField(
-        label=_("Note"),
-        required=False,
-        max_length=1000,
-        widget=forms.TextInput(attrs={"class": "vTextField"}),
-        help_text=_("Why; shown with the problem."),
-    )
+    note = line_of_text(_("Note"), _("Why; shown with the problem."))
 
 
 ACKNOWLEDGE = Act(

@@ -10,6 +10,7 @@ from django.db import models
 from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
+from ...admin.listing import ReadOnly
 from ...models.job import Job
 from .overview import overview_view
 
@@ -29,7 +30,7 @@ class Overview(models.Model):
 
 
 @admin.register(Overview)
-class OverviewAdmin(admin.ModelAdmin):
+class OverviewAdmin(ReadOnly, admin.ModelAdmin):
     """One page; who may view jobs may view it."""
 
     def has_module_permission(self, request) -> bool:
@@ -37,15 +38,6 @@ class OverviewAdmin(admin.ModelAdmin):
 
     def has_view_permission(self, request, obj=None) -> bool:
         return request.user.has_perm("pgjobs.view_job")
-
-    def has_add_permission(self, request) -> bool:
-        return False
-
-    def has_change_permission(self, request, obj=None) -> bool:
-        return False
-
-    def has_delete_permission(self, request, obj=None) -> bool:
-        return False
 
     def get_urls(self):
         view = self.admin_site.admin_view(self.overview)

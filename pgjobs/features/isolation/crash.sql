@@ -35,17 +35,7 @@ recorded AS (
     SET worker_id = NULL,
         (status, crashes, run_after, finished_at, reason) = (
             SELECT held.next_status, held.crashes,
-                CASE
-                    WHEN held.next_status = 'SCHEDULED'
-                        THEN clock_timestamp() + make_interval(secs => held.delay)
-                    -- It waits from now on.
-                    WHEN held.next_status = 'READY' THEN clock_timestamp()
-                    ELSE job.run_after
-                END,
-                CASE
-                    WHEN held.next_status IN ('FAILED', 'CANCELLED')
-                        THEN clock_timestamp()
-                END,
+                \ir ../../sql/worker/record/times.sql
                 CASE
                     WHEN job.cancel_requested_at IS NOT NULL THEN job.reason
                     ELSE format(

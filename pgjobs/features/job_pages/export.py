@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
 from ...admin.acting import all_that_match
@@ -23,15 +24,23 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 
-def export_view(request, admin, kind: str) -> StreamingHttpResponse:
-    """Answer with the jobs of a list, whose filters the address repeats."""
+def all_of_list(request, admin) -> QuerySet:
+    """Return all rows of a list, whose filters the address repeats.
+
+    Raises PermissionDenied for who may not view them, BadRequest for a wrong filter.
+    """
     if not admin.has_view_permission(request):
         raise PermissionDenied
     request.pgjobs_reads_all = True
     try:
-        jobs = admin.get_changelist_instance(request).get_queryset(request)
+        return admin.get_changelist_instance(request).get_queryset(request)
     except IncorrectLookupParameters as error:
         raise BadRequest("A filter was given what it cannot read.") from error
+
+
+def export_view(request, admin, kind: str) -> StreamingHttpResponse:
+    """Answer with the jobs of a list, whose filters the address repeats."""
+    jobs = all_of_list(request, admin)
     entry = audited(request, "export", "job", chosen=all_that_match(request))
     return export(jobs, kind, may_see_arguments(request), entry)
 

@@ -7,17 +7,7 @@ recorded AS (
         ) = (
             SELECT held.next_status,
                 least(job.failures::bigint + held.failed, job.attempts),
-                CASE
-                    WHEN held.next_status = 'SCHEDULED'
-                        THEN clock_timestamp() + make_interval(secs => held.delay)
-                    -- It waits from now on.
-                    WHEN held.next_status = 'READY' THEN clock_timestamp()
-                    ELSE job.run_after
-                END,
-                CASE
-                    WHEN held.next_status IN ('FAILED', 'CANCELLED')
-                        THEN clock_timestamp()
-                END,
+                \ir times.sql
                 CASE
                     WHEN job.cancel_requested_at IS NOT NULL THEN job.reason
                     WHEN held.next_status <> 'FAILED' AND put_back_since IS NOT NULL
