@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from math import inf
 from queue import Empty, SimpleQueue
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, NoReturn
 
 from django.db import connections
@@ -45,7 +45,7 @@ from .wire import packed_outcome, unpacked_job
 logger = logging.getLogger("pgjobs.worker")
 
 REPORT_SECONDS = 0.02  # between two reports of a job that has many
-REPORT_PAUSE = 0.0005  # in which the thread that sends gets its turn
+SEND_SECONDS = 1.0  # that a job waits at most until its report has left the process
 IDLE_SECONDS = 1.0  # between two looks at connections that nobody uses
 FLUSH_SECONDS = 2.0  # for what exporters have not sent as the child ends
 GROWTH = 40_000_000  # bytes beyond the start, at which the garbage is collected
@@ -192,12 +192,17 @@ class Slot(Surroundings):
     def tell(self) -> None:
         try:
             while True:
-                self.frames.send(*self.to_send.get())
+                frame, has_been_sent = self.to_send.get()
+                self.frames.send(*frame)
+                has_been_sent.set()
         except OSError:
             end()
 
-    def say(self, *frame: Any) -> None:
-        self.to_send.put(frame)
+    def say(self, *frame: Any) -> threading.Event:
+        """Let the frame be sent, and return what says that it has been."""
+        has_been_sent = threading.Event()
+        self.to_send.put((frame, has_been_sent))
+        return has_been_sent
 
     def say_now(self, *frame: Any) -> None:
         """Send before the body begins, which may end the process or hold the GIL."""
@@ -219,14 +224,18 @@ class Slot(Surroundings):
                 wait, self.next_report = self.next_report - now, inf
                 self.deadlines.set(job, wait, partial(self.report, job))
             return
-        self.report(job)
-        sleep(REPORT_PAUSE)  # what the job does next may end the process
+        if has_been_sent := self.send_report(job):
+            # What the job does next may end the process.
+            has_been_sent.wait(SEND_SECONDS)
 
     def report(self, job: RunningJob) -> None:
+        self.send_report(job)
+
+    def send_report(self, job: RunningJob) -> threading.Event | None:
         self.next_report = monotonic() + REPORT_SECONDS
         self.deadlines.lift(job)
-        if report := job.take_report():
-            self.say("report", report)
+        report = job.take_report()
+        return self.say("report", report) if report else None
 
     def still_owned(self, job: RunningJob) -> bool:
         return recording.still_owned(self.database, job.id, job.lease_token)
