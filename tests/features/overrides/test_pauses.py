@@ -65,7 +65,7 @@ def know(held: HoldPaused) -> None:
         look(held)
         return Override.objects.get().is_held
 
-    wait_for(is_known, "the pause is known", timeout=180)
+    wait_for(is_known, "the pause is known", timeout=360)
 
 
 def claimed() -> list[str]:
@@ -339,7 +339,7 @@ def test_start_of_a_worker_leaves_overrides_alone():
     before = Override.objects.values().get()
     with running_worker():
         known = Override.objects.filter(is_held=True).exists
-        wait_for(known, "the pause is known", timeout=180)
+        wait_for(known, "the pause is known", timeout=360)
     after = Override.objects.values().get()
     own = {"is_held": True, "changed_in": after["changed_in"]}
     assert {**before, **own} == after
