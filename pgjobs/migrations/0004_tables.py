@@ -376,7 +376,7 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'overrides',
                 'db_table_comment': 'What operators have changed of tasks and keys at run time, stronger than the code until it is lifted or for a time.',
                 'default_permissions': (),
-                'constraints': [models.UniqueConstraint(fields=('kind', 'key'), name='pgjobs_override_once'), models.CheckConstraint(condition=models.Q(models.Q(('max_running', None), ('max_running__gte', 1), _connector='OR'), models.Q(models.Q(('rate_number', None), ('rate_seconds', None)), models.Q(('rate_number__gte', 1), ('rate_seconds__gt', 0)), _connector='OR')), name='pgjobs_override_numbers')],
+                'constraints': [models.UniqueConstraint(fields=('kind', 'key'), name='pgjobs_override_once'), models.CheckConstraint(condition=models.Q(models.Q(('max_running', None), ('max_running__gte', 1), _connector='OR'), models.Q(models.Q(('rate_number', None), ('rate_seconds', None)), models.Q(('rate_number__gte', 1), ('rate_number__isnull', False), ('rate_seconds__gt', 0), ('rate_seconds__isnull', False), ('rate_seconds__lte', 3153600000.0)), _connector='OR')), name='pgjobs_override_numbers')],
             },
         ),
         migrations.AlterModelOptions(

@@ -43,6 +43,10 @@ JOBS = "FROM pgjobs_job WHERE task <> 'project.tick'"
 # In the log of a worker. A warning is none of them: where a session holds a lock for
 # long, as on a busy machine, the worker says that it will try again.
 FAULTS = (" ERROR ", " CRITICAL ", " FAILED ", " RETRY ", "Traceback")
+# On a busy machine a worker may give up a statement that a migration's lock delays, and
+# try it again.
+WAITED = "the next try in"
+BY_LOCK = "canceling statement due to lock timeout"
 
 
 def last_release() -> str:
@@ -145,7 +149,12 @@ class Site:
 
     def faults(self, log: str) -> list[str]:
         lines = self.printed(log).splitlines()
-        return [line for line in lines if any(fault in line for fault in FAULTS)]
+        return [line for line in lines if is_fault(line)]
+
+
+def is_fault(line: str) -> bool:
+    has_waited = WAITED in line and BY_LOCK in line
+    return not has_waited and any(fault in line for fault in FAULTS)
 
 
 def count(url: str, what: str) -> int:

@@ -6,6 +6,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ...base.queue_database import QueueManager
+from ...exceptions import LONGEST_DELAY
 from ...models.table import Table
 
 
@@ -102,7 +103,14 @@ class Override(Table):
                 condition=(Q(max_running=None) | Q(max_running__gte=1))
                 & (
                     Q(rate_number=None, rate_seconds=None)
-                    | Q(rate_number__gte=1, rate_seconds__gt=0)
+                    # NULL > 0 is unknown, and a CHECK lets pass what is unknown.
+                    | Q(
+                        rate_number__isnull=False,
+                        rate_number__gte=1,
+                        rate_seconds__isnull=False,
+                        rate_seconds__gt=0,
+                        rate_seconds__lte=LONGEST_DELAY,  # NaN is above
+                    )
                 ),
             ),
         ]

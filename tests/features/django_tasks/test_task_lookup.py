@@ -36,6 +36,10 @@ def folder(tmp_path, monkeypatch):
     for path in tmp_path.rglob("*.py"):
         module = ".".join(("tests", *path.relative_to(tmp_path).with_suffix("").parts))
         sys.modules.pop(module, None)
+        # What has run has been adapted, and would be declared ever after.
+        adapters = default_task_backend.adapters
+        if adapted := adapters.by_path.pop(f"{module}.wipe", None):
+            del adapters.by_function[adapted.declared.func]
 
 
 def declare(path: Path) -> None:

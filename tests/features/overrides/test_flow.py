@@ -1,6 +1,7 @@
 """Limits and rates that operators change, for jobs that wait and for new ones."""
 
 import pytest
+from django.db import IntegrityError
 from django.utils import timezone
 
 from pgjobs import enqueue_many
@@ -172,3 +173,17 @@ def test_definition_says_what_can_be_changed():
 def test_override_names_its_rate_as_the_code_does():
     assert Override(rate_number=5, rate_seconds=3_600).rate == "5/hour"
     assert Override().rate is None
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"rate_number": 5},
+        {"rate_seconds": 60},
+        {"rate_number": 5, "rate_seconds": float("nan")},
+        {"max_running": 0},
+    ],
+)
+def test_override_of_half_a_rate_or_of_no_number_is_refused(numbers):
+    with pytest.raises(IntegrityError, match="pgjobs_override_numbers"):
+        Override.objects.create(kind="task", key="tests.noop", **numbers)
