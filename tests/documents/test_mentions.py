@@ -2,7 +2,6 @@
 
 import argparse
 import ast
-import configparser
 import importlib
 import inspect
 import pkgutil
@@ -110,9 +109,8 @@ def test_member_that_no_job_has_is_found():
 
 @EVERY
 def test_extras_that_a_page_installs_exist(name):
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    known = {*setup["options.extras_require"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = {*project["optional-dependencies"]}
     for extras in EXTRA.findall(TEXTS[name]):
         assert {*extras.split(",")} <= known
 
