@@ -7,6 +7,8 @@ import inspect
 import pkgutil
 import re
 import shlex
+import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,6 +115,21 @@ def test_extras_that_a_page_installs_exist(name):
     known = {*project["optional-dependencies"]}
     for extras in EXTRA.findall(TEXTS[name]):
         assert {*extras.split(",")} <= known
+
+
+STRANGER = re.compile(r"(?<![\w./-])pgjobs\\?\[[a-z,]+\]|pip install ['\"]?pgjobs\b")
+ANY_TEXT = ("*.py", "*.md", "*.po", "*.html", "*.yml", "*.yaml", "*.toml", "*.cfg")
+
+
+def test_nothing_tells_to_install_the_package_of_another_project():
+    """`pgjobs` on the index is another project's: this one is `django-pgjobs`."""
+    names = subprocess.check_output(["git", "ls-files", *ANY_TEXT], cwd=ROOT, text=True)
+    found = [
+        f"{name}: {hit[0]}"
+        for name in names.split()
+        for hit in STRANGER.finditer((ROOT / name).read_text())
+    ]
+    assert found == []
 
 
 @EVERY
