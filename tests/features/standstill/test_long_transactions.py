@@ -2,7 +2,7 @@
 
 import re
 
-from pgjobs.worker.slots import atomic
+from pgjobs.features.standstill import chore
 from tests import tasks
 from tests.processes import running_worker, shared_queue, wait_for, wait_for_pass
 from tests.worker.test_atomic import effects, held, path  # noqa: F401
@@ -11,7 +11,7 @@ pytestmark = shared_queue
 
 
 def test_long_transaction_gets_one_warning_while_it_lasts(path, caplog, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(atomic, "LONG_SECONDS", 0)
+    monkeypatch.setattr(chore, "LONG_SECONDS", 0)
     with running_worker() as loop:
         held(path)
         warning = loop.upkeep["long_transactions"]
@@ -31,4 +31,4 @@ def test_short_transaction_gets_no_warning(path, caplog):  # noqa: F811
         wait_for_pass(loop)
         tasks.let_go(path)
     assert "in its transaction" not in caplog.text
-    assert atomic.open_since == {}
+    assert chore.open_since == {}
