@@ -280,9 +280,8 @@ class Claimer:
             # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         now = monotonic()
-        self.rule.fetched(fetch, claimed, room.slots, now)
-        if fetch.isolated and not self.capacity.free_processes:
-            self.rule.wake()  # the next fetch goes past the isolated jobs
+        processes = self.capacity.free_processes
+        self.rule.fetched(fetch, claimed, room.slots, now, processes)
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)
