@@ -77,8 +77,7 @@ class Capacity:
         self.most = options.most_prefetched if options.units is None else 0
         self.bound = self.most  # of the next claim: few of the jobs may wait here
         self.seconds = PREFETCH_SECONDS  # that a run takes on average
-        cores = os.cpu_count() or 1
-        self.processes = cores if options.isolated is None else options.isolated
+        self.processes = most_isolated(options)
         # As which longer runs count: one long run keeps only its own slot.
         self.longest = PREFETCH_SECONDS / SHARE / options.slots
         if self.most:
@@ -157,6 +156,18 @@ class Capacity:
         begin at once ends each claim, those behind it would be locked in vain.
         """
         self.bound = max(number, 0) + self.options.slots
+
+
+def most_isolated(options: WorkerOptions) -> int:
+    """Return how many isolated jobs a worker runs at the same time.
+
+    Rows may say that they are isolated although no task is so any more: a deploy has
+    changed that. Their jobs run in the slots.
+    """
+    if not any("isolated" in task.options.own_keys for task in registry.all_tasks()):
+        return options.slots
+    cores = os.cpu_count() or 1
+    return min(options.slots, cores if options.isolated is None else options.isolated)
 
 
 class Claimer:

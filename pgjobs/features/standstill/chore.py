@@ -12,7 +12,7 @@ from ...worker.upkeep.chore import NOTHING, Chore, Effects
 from .held_locks import HeldLock, held_locks
 
 logger = logging.getLogger("pgjobs.worker")
-of_jobs = logging.getLogger("pgjobs.job")
+job_logger = logging.getLogger("pgjobs.job")
 
 LOOK_SECONDS = 20.0
 TRANSACTION_SECONDS = 5.0  # between two looks at atomic jobs
@@ -73,19 +73,19 @@ class LongTransactionWarning(Chore):
         super().__init__(TRANSACTION_SECONDS)
 
     def run(self, connection: OwnConnection) -> Effects:
-        warn_of_long_transactions()
-        self.done(monotonic())
+        warn_of_long_transactions(now := monotonic())
+        self.done(now)
         return NOTHING
 
 
-def warn_of_long_transactions() -> None:
+def warn_of_long_transactions(now: float) -> None:
     """Log, once for each, the atomic jobs that have run for long."""
     for token, (job, since) in list(open_since.items()):
-        seconds = monotonic() - since
+        seconds = now - since
         if seconds < LONG_SECONDS:
             continue
         open_since.pop(token, None)
-        of_jobs.warning(
+        job_logger.warning(
             "Job id=%s task=%s has been in its transaction for %.0f s: VACUUM can "
             "remove nothing that died since. Split it, or use steps",
             job.id,
