@@ -68,6 +68,8 @@ class Slot(Surroundings):
         self.current: Execution | None = None
         self.first_hide: Callable[[str], str] = str  # that it began with
         self.to_send: SimpleQueue[tuple] = SimpleQueue()
+        self.last_said = threading.Event()  # set once the last of them has been sent
+        self.last_said.set()
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
@@ -93,7 +95,7 @@ class Slot(Surroundings):
             self.report(execution.running)
             self.tell_of_failure(execution, outcome)
             flush()
-            self.say("outcome", *packed_outcome(outcome), self.size())
+            self.say_last("outcome", *packed_outcome(outcome), self.size())
         self.flush_exporters()
         end()
 
@@ -200,9 +202,16 @@ class Slot(Surroundings):
 
     def say(self, *frame: Any) -> threading.Event:
         """Let the frame be sent, and return what says that it has been."""
-        has_been_sent = threading.Event()
+        self.last_said = has_been_sent = threading.Event()
         self.to_send.put((frame, has_been_sent))
         return has_been_sent
+
+    def say_last(self, *frame: Any) -> None:
+        """Send behind what the job has said. The body is over: nothing interrupts."""
+        if self.last_said.is_set():
+            self.say_now(*frame)
+        else:
+            self.say(*frame)
 
     def say_now(self, *frame: Any) -> None:
         """Send before the body begins, which may end the process or hold the GIL."""
