@@ -54,7 +54,7 @@ class Output:
             return
         self.drain()
         with self.lock:
-            if self.keep and self.rest:
+            if self.rest:
                 self.take(self.rest.decode(errors="replace"))
             self.rest, self.keep = b"", None
 

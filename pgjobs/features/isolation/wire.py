@@ -14,12 +14,14 @@ KINDS: dict[str, Any] = {
 
 
 def packed_job(job: ClaimedJob) -> Sequence[Any]:
-    return job._replace(enqueued_at=job.enqueued_at.isoformat())
+    values = job._asdict() | {"enqueued_at": job.enqueued_at.isoformat()}
+    return list(values.values())
 
 
 def unpacked_job(values: Sequence[Any]) -> ClaimedJob:
-    job = ClaimedJob._make(values)
-    return job._replace(enqueued_at=datetime.fromisoformat(job.enqueued_at))
+    named = dict(zip(ClaimedJob._fields, values, strict=True))
+    moment = datetime.fromisoformat(named["enqueued_at"])
+    return ClaimedJob(**named | {"enqueued_at": moment})
 
 
 def packed_outcome(outcome: Outcome) -> tuple[str, Sequence[Any]]:
