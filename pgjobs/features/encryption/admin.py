@@ -45,17 +45,21 @@ def list_context(request, changelist, admin) -> dict[str, Any]:
     """Return the note of a search, and that it does not find what is encrypted."""
     if not may_see_arguments(request):
         return {}
-    keys = dict.fromkeys(
-        term.key.partition(".")[0] for term in terms_of(changelist.query)
-    )
-    tasks = list(registry.all_tasks())
-    names = [key for key in keys if any(task.options.covers(key) for task in tasks)]
+    terms = terms_of(changelist.query)
+    keys = dict.fromkeys(term.key.partition(".")[0] for term in terms)
+    encrypted = {name for task in registry.all_tasks() for name in names_of(task)}
+    names = [key for key in keys if key in encrypted]
     if not names:
         return {}
     text = gettext("Encrypted arguments cannot be searched: %(names)s.")
     shown = excerpt(", ".join(names), LONGEST_LINE)
     usual = search_note(request, changelist.query)
     return {"search_note": f"{usual} {text % {'names': shown}}"}
+
+
+def names_of(task: Any) -> Iterator[str]:
+    """Yield the names of the parameters that are encrypted."""
+    return filter(task.options.covers, task.signature.parameters)
 
 
 @never_cache
