@@ -56,6 +56,17 @@ NO_STEPS = (
 )
 
 
+class HidingOfAll(Hiding):
+    """Masks what the jobs of a call have in common, and what `own` masks of some."""
+
+    own: Sequence[Any] = ()
+
+    def __call__(self, text: str) -> str:
+        for each in self.own:
+            text = each(text)
+        return super().__call__(text)
+
+
 class MemberJob(RunningJob):
     """One job of a call; `call.job` returns it."""
 
@@ -188,6 +199,8 @@ class MemberExecution(Execution):
         except BaseException as error:  # noqa: BLE001  (a result's own methods run here)
             why = str(error) if isinstance(error, ValueError) else describe(error)
             return self.judged(Fail(f"The result cannot be stored: {why}."))
+        if self.asks_features and self.running.seal is not None:  # it got what is so
+            text = self.options.kept(self.running, text)
         return Success(self.job.id, self.job.lease_token, text)
 
     def judged(self, error: BaseException) -> Unsuccessful:
@@ -210,7 +223,7 @@ class Calling(Execution):
         jobs = call.members
         by_place = [each for each in jobs if each.args != "[]"]  # rows of SQL alone
         # The function knows the secrets of all, and its errors may quote any of them.
-        self.hide = self.running.hide = Hiding(
+        self.common = self.hide = self.running.hide = HidingOfAll(
             self.options.sensitive,
             *[each.kwargs for each in jobs],
             *(partial(named_arguments, each.task, each.args) for each in by_place),
@@ -240,9 +253,14 @@ class Calling(Execution):
         """Decode all arguments; return an outcome if none of the jobs can run."""
         assert self.task is not None
         signature: Any = self.task.signature
+        own = []  # what masks what they get of jobs before them
         for member, named in zip(self.members, self.read(), strict=True):
+            usual = member.hide
             member.begin(signature, named)
-        self.hide_results()
+            if member.hide is not usual:
+                own.append(member.hide)
+        if self.asks_features:
+            self.hide_own(own)
         if any(member.is_open for member in self.members):
             return None
         outcome: Any = self.members[0].outcome
@@ -265,23 +283,13 @@ class Calling(Execution):
                 pass  # each member that can be read is
         return [None] * len(self.members)
 
-    def hide_results(self) -> None:
+    def hide_own(self, own: list[Any]) -> None:
         """Mask what some members get of jobs before them in the texts of all."""
-        own = [each.hide for each in self.members if each.job.results is not None]
-        if not own:
-            return
-        common = self.hide
-
-        def hide(text: str) -> str:
-            for each in own:
-                text = each(text)
-            return common(text)
-
-        execution: Any
-        for execution in (self, *self.members):
-            execution.hide = hide
-            if "running" in vars(execution):
-                execution.running.hide = hide
+        self.common.own = own
+        for member in self.members:
+            member.hide = member.running.hide = self.common
+        seals = (member.running.seal for member in self.members)
+        self.running.seal = next(filter(None, seals), None)  # for reports of errors
 
     def announce_others(self) -> None:
         """Say that the members have started, beside the first."""
