@@ -29,6 +29,13 @@ def test_page_of_a_job_that_ran_alone_names_none(admin_client, path):
     assert HEADING not in text_of(admin_client.get(page_of(job)))
 
 
+def test_page_names_none_once_the_others_are_gone(admin_client, path):
+    *others, job = enqueue_all(index, path, range(3))
+    run_jobs()
+    Job.objects.filter(pk__in=[each.pk for each in others]).delete()
+    assert HEADING not in text_of(admin_client.get(page_of(job)))
+
+
 def test_page_finds_the_others_after_the_first_job_has_run_again(admin_client, path):
     jobs = enqueue_all(marking, path, [6, 1, 2])
     run_jobs()
