@@ -1772,6 +1772,12 @@ BEGIN
         NEW.keys := pgjobs_keys_of_life(OLD, NEW);
     END IF;
     CASE
+    -- What a job of a task with `chunk` has in its keys holds it up nowhere.
+    WHEN num_nonnulls(
+        nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
+        NEW.line, NEW.waiting_for
+    ) = 0 THEN
+        NULL;
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
             NEW.line := CASE WHEN pgjobs_ends_for_others(NEW.keys) THEN 'left' END;
@@ -1816,6 +1822,15 @@ BEGIN
         PERFORM pgjobs_leave_note(NULL, jsonb_build_object(
             'rate_key', OLD.keys -> 'rate_key'
         ));
+    END IF;
+    IF NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND has_table_privilege('pgjobs_override', 'SELECT')
+    THEN
+        NEW.line := pgjobs_paused_line(NEW.task, NULL);
+        IF NEW.line IS NOT NULL THEN
+            NEW.status := 'WAITING';
+            NEW.waiting_for := 'limit';
+        END IF;
     END IF;
     RETURN NEW;
 END
@@ -6749,7 +6764,7 @@ AS $$
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
-    ELSIF TG_OP = 'INSERT' THEN
+    ELSE
         NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN
@@ -8061,25 +8076,13 @@ $$;
     FOR EACH ROW
     WHEN (
         NEW.worker_id IS NULL
-        AND num_nonnulls(
-            nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
-            NEW.line, NEW.waiting_for
-        ) > 0
+        AND (
+            NEW.finished_at IS NULL
+            OR num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
+        )
         AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
-""",
-    ),
-    "trigger pgjobs_stop_changed": (
-        None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_changed
-    BEFORE UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.status = 'READY' AND OLD.status <> 'READY'
-        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
-    )
-    EXECUTE FUNCTION pgjobs_stop_job();
 """,
     ),
     "trigger pgjobs_stop_inserted": (
@@ -8133,35 +8136,6 @@ $$;
     FOR EACH ROW
     WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
     EXECUTE FUNCTION pgjobs_note_started();
-""",
-    ),
-    "trigger pgjobs_notify_changed": (
-        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
-    AFTER UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.worker_id IS NULL
-        AND CASE
-            WHEN NEW.finished_at IS NULL
-                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
-            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
-        END
-    )
-    EXECUTE FUNCTION pgjobs_notify_changed();
-""",
-        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
-    AFTER UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.worker_id IS NULL
-        AND CASE
-            WHEN NEW.finished_at IS NULL
-                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
-            ELSE NEW.awaited OR NEW.dependencies IS NOT NULL
-                OR NEW.keys - '{chunk_by,chunk_wait}'::text[] <> '{}'
-        END
-    )
-    EXECUTE FUNCTION pgjobs_notify_changed();
 """,
     ),
     "trigger pgjobs_undone": (
