@@ -22,6 +22,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from ..features import entries
 from ..models.job import Job
 from ..models.job_choices import Status
 from ..models.worker import Worker
@@ -75,6 +76,9 @@ class WorkerAdmin(ReadOnlyAdmin):
         "started",
         "lease",
     )
+
+    def get_fields(self, request, obj=None):
+        return [*self.fields, *entries("admin", "WORKER_FIELDS")]
 
     def get_queryset(self, request):
         running = Job.objects.filter(worker=OuterRef("pk"), status=Status.RUNNING)
