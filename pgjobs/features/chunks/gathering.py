@@ -69,19 +69,19 @@ class SharedCall:
 
 
 def gathered(claimer: "Claimer", jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
-    """Return the jobs, with those that join the calls of tasks with `chunk`.
+    """Return the jobs of tasks with `chunk`, and those that join their calls.
 
     Raises psycopg.Error if the connection is lost.
     """
     most = chunks_of({job.task for job in jobs})
-    if not most:
-        return jobs
     apart = [job for job in jobs if job.task in most]
-    plain = [job for job in jobs if job.task not in most]
-    if plain:
-        claimer.begin(plain)  # whatever becomes of the others
-    calls = calls_of(claimer.connection.execute, claimer.worker_id, apart, most)
-    return [member for call in calls for member in call.members]
+    claimer.begin([job for job in jobs if job.task not in most])
+    made = calls_of(claimer.connection.execute, claimer.worker_id, apart, most)
+    calls = [call.members for call in made]
+    claimer.in_flight.companions.update(
+        member.lease_token for _, *others in calls for member in others
+    )
+    return [member for members in calls for member in members]
 
 
 def chunks_of(names: set[str]) -> dict[str, int]:
