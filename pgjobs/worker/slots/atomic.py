@@ -15,7 +15,7 @@ from ...conf import settings
 from ...exceptions import Cancel, Fail, LeaseLost
 from ...models.job import Job
 from ...queue.claiming import ClaimedJob
-from ...queue.recording import Completed
+from ...queue.recording import Completed, deleting
 from ...sql import statement
 from ..job_log import log_failure
 from .outcomes import Hide, unsuccessful
@@ -109,12 +109,13 @@ def complete(connection, job: ClaimedJob, return_value: str | None) -> None:
         "ended": ENDED,
         "overtaken": OVERTAKEN,
     }
+    query = statement("complete")
+    if job.keep is not None:
+        query = deleting().completing(query, job.keep)
     with connection.wrap_database_errors:
         try:
             # The server binds parameters in one statement only, so the client does it.
-            ClientCursor(connection.connection).execute(
-                statement("complete"), parameters
-            )
+            ClientCursor(connection.connection).execute(query, parameters)
         except PostgreSQLError as error:
             if error.sqlstate == ENDED:
                 # This attempt may have committed; another one would do everything
