@@ -86,9 +86,9 @@ def together(calls: Chunk[Shared]) -> list[dict]:
     A bad one spoils the first attempt of all that are called with it.
     """
     note_all(calls, "ran")
-    time.sleep(max(call.args["seconds"] for call in calls))
     if any(call.args["is_poison"] and call.job.attempt == 1 for call in calls):
         raise ValueError("one of these is bad")
+    time.sleep(max(call.args["seconds"] for call in calls))
     # Whether it was stored or not, this call has succeeded.
     with suppress(DatabaseError):
         note_all(calls, "done")
