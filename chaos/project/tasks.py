@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TypedDict
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from pgjobs import (
     Chunk,
@@ -69,17 +69,36 @@ def brief(mark: str, seconds: float = 0.0) -> dict:
 class Shared(TypedDict):
     mark: str
     seconds: float
+    is_poison: bool
 
 
-@task(max_crashes=1_000, chunk=8, chunk_wait=0.5, on_chunk_error="bisect")
+@task(
+    max_crashes=1_000,
+    max_attempts=1_000,
+    backoff=constant(0.2),
+    chunk=8,
+    chunk_wait=0.5,
+    on_chunk_error="bisect",
+)
 def together(calls: Chunk[Shared]) -> list[dict]:
-    """Write down of each job of the call that it ran."""
-    with connection.cursor() as cursor:
-        for call in calls:
-            job = call.job
-            cursor.execute(INSERT_EFFECT, [job.id, job.life, job.attempt, "ran"])
+    """Write down of each job of the call that it ran, and in the end that it is done.
+
+    A bad one spoils the first attempt of all that are called with it.
+    """
+    note_all(calls, "ran")
     time.sleep(max(call.args["seconds"] for call in calls))
+    if any(call.args["is_poison"] and call.job.attempt == 1 for call in calls):
+        raise ValueError("one of these is bad")
+    # Whether it was stored or not, this call has succeeded.
+    with suppress(DatabaseError):
+        note_all(calls, "done")
     return [{"attempt": call.job.attempt} for call in calls]
+
+
+def note_all(calls: Chunk[Shared], what: str) -> None:
+    rows = [(call.job.id, call.job.life, call.job.attempt, what) for call in calls]
+    with connection.cursor() as cursor:
+        cursor.executemany(INSERT_EFFECT, rows)
 
 
 @task(max_crashes=1_000)
