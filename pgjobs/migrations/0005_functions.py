@@ -1680,6 +1680,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_note_deleted": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF OLD.keys IS NOT NULL AND (OLD.finished_at IS NULL OR OLD.line IS NOT NULL)
+    THEN
+        PERFORM pgjobs_leave_note(OLD.id, OLD.keys);
+    END IF;
+    IF (
+            OLD.keys ?| ARRAY['after', 'after_batches']
+            OR OLD.dependencies IS NOT NULL
+        )
+        AND has_table_privilege('pgjobs_predecessor', 'SELECT')
+        AND has_table_privilege('pgjobs_predecessor', 'DELETE')
+    THEN
+        DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
+    END IF;
+    IF OLD.dependencies IS NOT NULL THEN
+        PERFORM pgjobs_provide(OLD.id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF pgjobs_ends_for_others(OLD.keys)
+        AND (OLD.finished_at IS NULL OR OLD.line IS NOT NULL)
+    THEN
+        PERFORM pgjobs_leave_note(OLD.id, OLD.keys);
+    END IF;
+    IF (
+            OLD.keys ?| ARRAY['after', 'after_batches']
+            OR OLD.dependencies IS NOT NULL
+        )
+        AND has_table_privilege('pgjobs_predecessor', 'SELECT')
+        AND has_table_privilege('pgjobs_predecessor', 'DELETE')
+    THEN
+        DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
+    END IF;
+    IF OLD.dependencies IS NOT NULL THEN
+        PERFORM pgjobs_provide(OLD.id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_note_started": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_note_started() RETURNS trigger LANGUAGE plpgsql
@@ -6112,7 +6163,8 @@ BEGIN
             FROM pgjobs_job
             WHERE id = ANY (deletable)
                 AND worker_id = worker
-                AND num_nonnulls(keys, dependencies, batch_id, unique_until) = 0
+                AND num_nonnulls(dependencies, batch_id, unique_until) = 0
+                AND pgjobs_ends_for_others(keys) IS NOT TRUE
                 AND NOT awaited
             FOR UPDATE SKIP LOCKED
         ) AS free;
