@@ -64,6 +64,7 @@ class WorkerStatus:
     heartbeat_seconds: float
     is_alive: bool
     memory: int | None  # bytes, as the worker measured them; None before its first beat
+    wanted: str = ""  # quiet or stop, if operators have said so
 
 
 @dataclass
@@ -195,6 +196,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
             heartbeat_seconds=(now - instant(worker.heartbeat_at)).total_seconds(),
             is_alive=instant(worker.lease_until) > now,
             memory=worker.memory,
+            wanted=worker.wanted,
         )
         for worker in workers
     ]

@@ -105,5 +105,6 @@ def worker_row(options: WorkerOptions) -> dict:
         "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
         "version": settings.VERSION,
         "manifest_id": None,
+        "wanted": "",
         **{name: of(options.database) for name, of in entries("start", "OF_WORKER")},
     }

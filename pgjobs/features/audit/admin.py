@@ -24,10 +24,10 @@ from ...admin.listing import LONGEST_TERM, ReadOnlyAdmin
 from ...admin.markup import LONGEST_CELL, breakable, exact, exactly, full, short
 from ...base.ids import read_id
 from ...models.audit_entry import AuditEntry, Via
-from ...reports.job_rows import json_lines
 from ...reports.texts import excerpt
 from ..desk.overview import ACTS, act_in_words, name_of_model
 from ..job_pages.export import CONTENT_TYPES, all_of_list, counted, csv_lines
+from ..job_pages.job_rows import json_lines
 
 # Nothing but the time has an index: an act of months ago is found by an export.
 LOOKED_AT = 100_000
@@ -35,7 +35,16 @@ COLUMNS = (
     *("id", "at", "actor", "via", "act", "model", "object_id", "number", "chosen"),
     "note",
 )
-MODELS = ("batch", "errorgroup", "event", "job", "override", "queue", "schedule")
+MODELS = (
+    "batch",
+    "errorgroup",
+    "event",
+    "job",
+    "override",
+    "queue",
+    "schedule",
+    "worker",
+)
 
 
 class ActFilter(ChoiceFilter):

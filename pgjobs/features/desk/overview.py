@@ -32,17 +32,17 @@ from ...admin.markup import (
     status_word,
 )
 from ...admin.sites import databases
+from ...admin.workers import Health
 from ...base.queue_database import database_time
 from ...conf import settings
 from ...models.audit_entry import AuditEntry
 from ...models.job import Job
 from ...models.job_choices import Status, WaitingFor
-from ...models.worker import Worker
+from ...models.worker import STOP, Worker
 from ...reports import status
 from ...reports.durations import seconds_in_words
 from ...reports.job_filters import InvalidFilter, checked
 from ...reports.reading import rows_of, without_jit
-from ...reports.replica import replica_age
 from ...reports.texts import excerpt
 from .. import entries
 from .charts import History, about, ended_jobs, run_times, sparkline, waiting_times
@@ -50,6 +50,7 @@ from .errors import MOST_COUNTED, Failures, failures
 from .figures import PERIODS, Sums, figures, versions
 from .job_filters import NO_EXCEPTION
 from .links import Links, Table, name_of_task
+from .replica import replica_age
 from .strip import numbers
 from .tables import EndedWorker
 
@@ -150,6 +151,9 @@ def urgency_of_queue(queue: status.QueueStatus) -> tuple[bool, float]:
 def health(worker: status.WorkerStatus) -> str:
     silence = seconds_in_words(max(worker.heartbeat_seconds, 0))
     beat = gettext("last sign of life %(time)s ago") % {"time": silence}
+    if worker.is_alive and worker.wanted:
+        word = Health("STOPPING" if worker.wanted == STOP else "QUIET")
+        return status_word(word.value.lower(), word.label, beat)
     if worker.is_alive:
         return status_word("alive", gettext("Alive"), beat)
     return status_word("lost", gettext("Lost"), beat)
@@ -520,10 +524,12 @@ ACTS: dict[str, Any] = {
     "reencrypt": pgettext_lazy("audit trail", "encrypt anew"),
     "replay": pgettext_lazy("audit trail", "replay"),
     "resume": pgettext_lazy("audit trail", "resume"),
+    "quiet": pgettext_lazy("audit trail", "quiet"),
     "retry": pgettext_lazy("audit trail", "retry"),
     "run": pgettext_lazy("audit trail", "run"),
     "run_again": pgettext_lazy("audit trail", "run again"),
     "run_now": pgettext_lazy("audit trail", "run now"),
+    "stop": pgettext_lazy("audit trail", "stop"),
     "succeed": pgettext_lazy("audit trail", "succeed"),
     "unmute": pgettext_lazy("audit trail", "unmute"),
 }

@@ -14,13 +14,13 @@ from ...models.audit_entry import AuditEntry
 from ...models.job import Job
 from ...models.job_choices import Status
 from ...models.predecessor import Predecessor
-from ...reports.job_rows import TEXTS, json_object, some_rows
 from ...reports.json_text import masked_result, on_one_line, plain
 from ...reports.reasons import reasons, turn_of
 from ...reports.secrets import masked_key
 from ...reports.task_words import OWN, Words, with_own
 from ...reports.texts import block, one_line
 from ...tasks.sensitive import named_arguments, sensitive_words
+from ..job_pages.job_rows import TEXTS, json_object, some_rows
 from .choosing import moment
 from .log_lines import in_local_time
 
