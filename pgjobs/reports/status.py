@@ -15,7 +15,7 @@ from ..models.queue import Queue
 from ..models.worker import Worker
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
-from .reading import rows_with_keys
+from .reading import rows_of, rows_with_keys
 from .remarks import Remark, Seen
 from .units import units_in_use
 
@@ -87,19 +87,16 @@ class Overview:
     remarks: list[Remark] = field(default_factory=list)  # and all else to be said
 
 
-def overview(database: str) -> Overview:
-    """Return the state of the queue in this database."""
-    jobs, seen = Job.objects.using(database), seen_in(database)
+def overview(database: str, seen: Seen | None = None) -> Overview:
+    """Return the state of the queue in this database, by what was `seen` already."""
+    jobs, seen = Job.objects.using(database), seen or seen_in(database)
     queues = queue_statuses(database, seen.now)
     remarks = [each for look in entries("remarks", "LOOKS") for each in look(seen)]
     return Overview(
         queues=add_known(queues, Queue.objects.using(database), seen.now),
         workers=worker_statuses(jobs, seen.workers, seen.now),
         waiting=waiting_statuses(database, seen.alive),
-        finished={
-            str(status): jobs.with_status(status)[:MOST_COUNTED].count()
-            for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
-        },
+        finished=dict(rows_of(database, "ended_counts", {"most": MOST_COUNTED})),
         problems=[remark.text for remark in remarks if remark.is_problem],
         remarks=remarks,
     )

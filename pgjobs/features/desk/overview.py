@@ -33,7 +33,6 @@ from ...admin.markup import (
 )
 from ...admin.sites import databases
 from ...admin.workers import Health
-from ...base.queue_database import database_time
 from ...conf import settings
 from ...models.audit_entry import AuditEntry
 from ...models.job import Job
@@ -269,22 +268,24 @@ def overview_view(request, admin):
 def overview_context(request, admin_site) -> dict[str, Any]:
     """Return the template context; of what a user may not view it says nothing."""
     database = Job.objects.db
-    state = status.overview(database)
+    seen = status.seen_in(database)
+    state = status.overview(database, seen)
     shown = OverviewTables(admin_site, request.user, get_token(request))
     groups = failures(database)
-    now = database_time(database)
     name = request.GET.get("period")
     name = name if name in PERIODS else "hour"
     period = PERIODS[name]
     narrowed = {key: filter_of(request, key) for key in ("task", "queue_name")}
-    sums = figures(database, period, **narrowed)
+    sums = figures(database, period, **narrowed, now=seen.now)
     history = History(sums.spans, period, versions(database, period))
-    hour = figures(database, PERIODS["hour"])
+    hour = sums
+    if name != "hour" or any(narrowed.values()):
+        hour = figures(database, PERIODS["hour"], now=seen.now)
     first = [*made_by("OVERVIEW_FIRST", shown)]
     above = [
         shown.errors(groups),
         shown.muted(groups),
-        shown.queues(state, status.living_workers(database)),
+        shown.queues(state, seen.alive),
     ]
     below = [
         shown.tasks(sums.tasks),
@@ -312,7 +313,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         ],
         "above": [table for table in above if table is not None],
         "below": [table for table in below if table is not None],
-        "looked_at": exact(now),
+        "looked_at": exact(seen.now),
         "behind": replica_age(database),
         "databases": databases(request, admin_site),
     }
