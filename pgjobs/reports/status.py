@@ -75,6 +75,8 @@ class WaitingStatus:
     key: str  # empty unless it is a lock, limit or rate
     number: int  # at most MOST_COUNTED of obstacles.py
     first: str  # what the first of them waits for, in words
+    first_id: int | None = None  # the first of them
+    blocker_id: int | None = None  # the job for which it waits
 
 
 @dataclass
@@ -143,6 +145,8 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
             key=obstacle.key or "",
             number=number,
             first=described(obstacle, alive),
+            first_id=obstacle.job_id,
+            blocker_id=obstacle.blocker_id,
         )
         for obstacle, number in lines(database)
         if obstacle.waiting_for is not None
@@ -154,7 +158,9 @@ def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
     found = rows_with_keys(database, "linked", LINKED)
     now = obstacles(database, [first for _, _, first in found])
     return [
-        WaitingStatus(kind, "", number, described(now[first], alive))
+        WaitingStatus(
+            kind, "", number, described(now[first], alive), first, now[first].blocker_id
+        )
         for kind, number, first in found
         if first in now
     ]

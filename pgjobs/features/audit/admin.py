@@ -31,6 +31,8 @@ from ..job_pages.job_rows import json_lines
 
 # Nothing but the time has an index: an act of months ago is found by an export.
 LOOKED_AT = 100_000
+LATEST = 1_000  # entries whose acts are offered
+MOST_ACTS = 20
 COLUMNS = (
     *("id", "at", "actor", "via", "act", "model", "object_id", "number", "chosen"),
     "note",
@@ -48,9 +50,18 @@ MODELS = (
 
 
 class ActFilter(ChoiceFilter):
+    """Offers the acts of the latest entries: all would be a long list."""
+
     title = _("act")
     parameter_name = "act"
-    choices_by_name = {name: (word, {"act": name}) for name, word in ACTS.items()}
+
+    def lookups(self, request, model_admin):
+        latest = AuditEntry.objects.order_by("-id").values("act")[:LATEST]
+        names = {entry["act"] for entry in latest}
+        if chosen := request.GET.get(self.parameter_name):
+            names.add(chosen)
+        known = [(name, ACTS[name]) for name in sorted(names & ACTS.keys())]
+        return known[:MOST_ACTS]
 
     def queryset(self, request, queryset):
         # Features and SQL may store others, which a link of the page names.
@@ -150,7 +161,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         context = {
             f"export_{kind}": f"{self.url_of_export(kind)}?{query.urlencode()}"
             for kind in CONTENT_TYPES
-        }
+        } | {"title": gettext("Audit trail")}
         is_cut = is_narrowed(request) and latest_id() > LOOKED_AT
         cut = {"cut_at": LOOKED_AT if is_cut else None}
         return super().changelist_view(request, context | cut | (extra_context or {}))

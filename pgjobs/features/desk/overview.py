@@ -42,6 +42,7 @@ from ...reports import status
 from ...reports.durations import seconds_in_words
 from ...reports.job_filters import InvalidFilter, checked
 from ...reports.reading import rows_of, without_jit
+from ...reports.secrets import TEXT_MASK
 from ...reports.texts import excerpt
 from .. import entries
 from .charts import History, about, ended_jobs, run_times, sparkline, waiting_times
@@ -109,7 +110,8 @@ class WorkerTable(Links):
         ]
         otherwise = _("No worker is alive. Start one with: manage.py runjobs")
         url = self.list_of("worker")
-        return Table(_("Workers"), columns, rows, otherwise, self.ended(), url)
+        title, ended = _("Workers"), self.ended()
+        return Table(title, columns, rows, otherwise, ended, url, name="workers")
 
     def ended(self) -> str:
         """Return a link to the workers that ended within a day."""
@@ -175,23 +177,26 @@ class ErrorTables(Links):
             _("All of them"),
         )
         rows = [self.error_row(group) for group in groups if not group.is_muted]
-        title = _("Errors of the failed jobs (the latest 10,000)")
+        title = _("Errors (latest 10,000 failures)")
         url = self.list_of("job", status=Status.FAILED)
-        return Table(title, columns, rows, _("No failed jobs."), url=url)
+        none = _("No failed jobs.")
+        return Table(title, columns, rows, none, url=url, name="errors")
 
     def error_row(self, group: Failures) -> tuple[Any, ...]:
-        kind = group.kind
+        kind, filters = group.kind, filters_of(group)
         name = excerpt(group.exception_class, LONGEST_CELL)
         where = self.list_link("job", name_of_task(group.task), task=group.task)
         if kind is not None:
             where = status_and_note(where, breakable(excerpt(kind.place, LONGEST_CELL)))
         return (
             status_and_note(
-                breakable(name) or gettext("No exception"),
+                self.list_link(
+                    "job", breakable(name) or gettext("No exception"), **filters
+                ),
                 excerpt(group.reason, LONGEST_REASON),
             ),
             where,
-            self.list_link("job", number_of(group), **filters_of(group)),
+            self.list_link("job", number_of(group), **filters),
             sparkline(group.by_hour),
             ago(kind.first_at) if kind else "",
             ago(group.last_at),
@@ -231,8 +236,12 @@ class ErrorTables(Links):
         columns = (_("Error"), _("Task"), _("Failed now"), _("Muted in version"), "")
         rows = [
             (
-                excerpt(group.exception_class, LONGEST_CELL),
-                name_of_task(group.task),
+                self.list_link(
+                    "job",
+                    excerpt(group.exception_class, LONGEST_CELL),
+                    **filters_of(group),
+                ),
+                self.list_link("job", name_of_task(group.task), task=group.task),
                 self.list_link("job", number_of(group), **filters_of(group)),
                 excerpt(group.kind.muted_version or gettext("any"), LONGEST_CELL),
                 self.mute(group),
@@ -295,11 +304,10 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         *first,
         shown.audit(database),
     ]
+    said = [(each.is_problem, shown.problem(each)) for each in state.remarks]
     return {
-        "problems": [shown.problem(each) for each in state.remarks if each.is_problem],
-        "remarks": [
-            shown.problem(each) for each in state.remarks if not each.is_problem
-        ],
+        "problems": [each for is_problem, each in said if is_problem],
+        "remarks": [each for is_problem, each in said if not is_problem],
         "dead_letters": [*made_by("OVERVIEW_LINKS", shown)],
         "strip": numbers(shown, state, hour.spans),
         "first": first,
@@ -353,7 +361,7 @@ class OverviewTables(ErrorTables, WorkerTable):
         queues = sorted(state.queues, key=urgency_of_queue)
         rows = [self.queue_row(queue, workers) for queue in queues]
         none, url = _("No unfinished jobs."), self.list_of("queue")
-        return Table(_("Queues"), columns, rows, none, url=url)
+        return Table(_("Queues"), columns, rows, none, url=url, name="queues")
 
     def queue_row(self, queue: status.QueueStatus, workers) -> tuple[Any, ...]:
         counts = (self.count(queue, each) for each in map(str, status.LIVE))
@@ -412,7 +420,8 @@ class OverviewTables(ErrorTables, WorkerTable):
             for each in latest
         ]
         url = list_url("auditentry", self.site)
-        return Table(_("Activity"), columns, rows, _("Nothing yet."), url=url)
+        title, none = _("Activity"), _("Nothing yet.")
+        return Table(title, columns, rows, none, url=url, name="activity")
 
     def tasks(self, found: list[Sums]) -> Table:
         columns = (
@@ -427,7 +436,7 @@ class OverviewTables(ErrorTables, WorkerTable):
             (
                 self.list_link("job", name_of_task(each.key), task=each.key),
                 chart_link(each.ended, task=each.key),
-                f"{each.failed:,} ({each.failure_rate:.0%})" if each.failed else "",
+                self.failed(each),
                 f"{each.retried:,}" if each.retried else "",
                 both(each.run_time(0.5), each.run_time(0.95)),
                 both(each.wait_time(0.5), each.wait_time(0.95)),
@@ -437,19 +446,42 @@ class OverviewTables(ErrorTables, WorkerTable):
         none, url = _("No job has ended."), self.list_of("taskdefinition")
         return Table(_("Tasks in this period"), columns, rows, none, url=url)
 
+    def failed(self, sums: Sums) -> str:
+        """Return how many jobs of a task failed, as a link to those."""
+        if not sums.failed:
+            return ""
+        text = f"{sums.failed:,} ({sums.failure_rate:.0%})"
+        return self.list_link("job", text, task=sums.key, status=Status.FAILED)
+
     def waiting(self, state: status.Overview) -> Table | None:
         rows = [
             (
-                KINDS.get(each.kind, each.kind),
-                self.key(each),
-                each.number,
-                excerpt(each.first, LONGEST_REASON),
+                self.waiting_link(each, KINDS.get(each.kind, each.kind)),
+                self.waiting_link(each, self.key(each)),
+                self.waiting_link(each, f"{each.number:,}"),
+                self.link(
+                    "job",
+                    each.blocker_id or each.first_id,
+                    excerpt(each.first, LONGEST_REASON),
+                ),
             )
             for each in sorted(state.waiting, key=lambda each: -each.number)
         ]
         url = self.list_of("job", status=Status.WAITING)
         columns = (_("Jobs that wait for"), _("Key"), _("Jobs"), _("The first"))
         return Table(_("Waiting"), columns, rows, "", url=url) if rows else None
+
+    def waiting_link(self, waiting: status.WaitingStatus, text: str) -> str:
+        """Return a link to jobs that wait: to those of a lock, if they can be found.
+
+        A search would find nothing by a key of which a part is masked or cut.
+        """
+        filters: dict[str, Any] = {"status": Status.WAITING}
+        key = self.key(waiting)
+        is_whole = key == waiting.key != "" and '"' not in key
+        if waiting.kind == "lock" and is_whole and TEXT_MASK not in key:
+            filters["q"] = f'lock:"{key}"'
+        return self.list_link("job", text, **filters) if text else ""
 
     def key(self, waiting: status.WaitingStatus) -> str:
         """Return the key if the user may see arguments: keys are made of them."""

@@ -92,7 +92,8 @@ def lines_of(alias: str, job: Job) -> Iterator[str]:
     yield f"{one_line(str(job))} {job.status}"
     why = reasons(alias, [job]).get(job.pk) or turn_of(alias, job)
     if why is not None:
-        yield f"why it does not run: {one_line(why.text)}"
+        title = "running" if job.status == Status.RUNNING else "why it does not run"
+        yield f"{title}: {one_line(why.text)}"
     if row["reason"]:
         yield f"reason: {block(row['reason'], LONGEST_TEXT)}"
     yield from facts(row, more)

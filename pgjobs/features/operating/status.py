@@ -33,6 +33,7 @@ from ...reports.status import (
     overview,
 )
 from ...reports.texts import one_line
+from ..desk.acknowledge_command import acknowledged, add_acknowledging
 from ..desk.replica import replica_age
 from .thresholds import late_queues, many_failed
 
@@ -85,6 +86,7 @@ class Command(QueueCommand):
         )
         for entry in entries("jobstatus", "THRESHOLDS"):
             parser.add_argument(entry.option, type=count, metavar="N", help=entry.help)
+        add_acknowledging(parser)
         parser.add_argument(
             "--watch",
             type=positive_seconds,
@@ -96,6 +98,10 @@ class Command(QueueCommand):
         add_database(parser, "all means each")
 
     def handle(self, **options):
+        if options["acknowledge"] or options["take_back"]:
+            with ready_database(options["database"]) as alias:
+                self.stdout.write(acknowledged(alias, options))
+            return
         if options["watch"] is None:
             self.look(options)
             return

@@ -17,6 +17,7 @@ from pgjobs.models import (
     Delivery,
     EndedWorker,
     ErrorGroup,
+    Figure,
     Job,
     Predecessor,
     Queue,
@@ -24,8 +25,9 @@ from pgjobs.models import (
     Wait,
 )
 from pgjobs.testing import run_jobs
+from tests.actors import admit
 from tests.operators import LIST, make_job, make_worker, operator, text_of
-from tests.tasks import fail_with
+from tests.tasks import fail_with, noop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
 
@@ -44,6 +46,11 @@ def failed_of(exception_class: str, task: str = "tests.noop", **columns) -> Job:
     """Make a job that failed as a worker records it."""
     columns["error_group"] = group_of(exception_class, task).pk
     return make_job("FAILED", task=task, attempts=1, reason="It broke.", **columns)
+
+
+def figure(**columns) -> Figure:
+    now = timezone.now().replace(second=0, microsecond=0)
+    return Figure.objects.create(span=1, start=now, queue_name="default", **columns)
 
 
 def test_overview_says_that_there_are_no_problems():
@@ -204,6 +211,49 @@ def test_overview_costs_the_same_few_statements_however_much_there_is():
         assert title in page
     said = "\n".join(each["sql"][:200] for each in statements)
     assert len(statements) <= MOST_STATEMENTS, said
+
+
+def jobs_with_lock() -> tuple[Job, Job]:
+    """Return a job that may run, and one that waits for its lock."""
+    make_worker("first", queues="")
+    first, second = (noop.using(lock="erp 7").enqueue() for _ in range(2))
+    admit()
+    return first, second
+
+
+def test_what_waits_leads_to_its_jobs_and_to_the_first_one():
+    holder, waiting = jobs_with_lock()
+    client = operator(*ALL, "view_job_arguments")
+    page = text_of(client.get(OVERVIEW))
+    listed = f"{LIST}?status=WAITING&amp;q=lock%3A%22erp%207%22"
+    assert f'<a href="{listed}">erp 7</a>' in page.replace("+", "%20")
+    assert f'<a href="{listed}">1</a>' in page.replace("+", "%20")
+    assert f'<a href="{LIST}{holder.pk}/change/">waits for job {holder.pk}</a>' in page
+    found = client.get(LIST, {"status": "WAITING", "q": 'lock:"erp 7"'})
+    assert list(found.context["cl"].result_list) == [waiting]
+
+
+def test_lock_that_the_user_may_not_see_leads_to_all_that_waits():
+    jobs_with_lock()
+    page = text_of(operator(*ALL).get(OVERVIEW))
+    assert "erp 7" not in page
+    assert f'<a href="{LIST}?status=WAITING">a lock</a>' in page
+
+
+def test_error_and_failures_of_a_task_lead_to_their_jobs():
+    failed_of("shop.Gone")
+    figure(task="tests.noop", failed=3, successful=1)
+    page = text_of(operator(*ALL).get(OVERVIEW))
+    group = group_of("shop.Gone").pk
+    listed = f"{LIST}?status=FAILED&amp;group={group}"
+    assert f'<a href="{listed}">shop.<wbr>Gone</a>' in page
+    listed = f"{LIST}?task=tests.noop&amp;status=FAILED"
+    assert f'<a href="{listed}">3 (75%)</a>' in page
+
+
+def test_section_without_rows_is_one_line_with_a_link():
+    page = text_of(operator(*ALL).get(OVERVIEW))
+    assert '"/admin/pgjobs/queue/">Queues</a>: No unfinished jobs.' in page
 
 
 # Errors

@@ -288,7 +288,7 @@ def test_page_says_what_is_paused():
     pause()
     look()
     assert reasons("default", [Job.objects.get(pk=job.pk)])[job.pk].text == (
-        "task tests.noop is paused"
+        "waits because the task tests.noop is paused"
     )
 
 
@@ -298,10 +298,17 @@ def test_page_shows_no_key_that_is_paused_for_it_is_made_of_arguments():
     Hand()
     admit()
     text = reasons("default", [Job.objects.get(pk=job.pk)])[job.pk].text
-    assert text == "lock is paused"
+    assert text == "waits because its lock is paused"
 
 
 # Its time
+
+
+def test_pause_after_one_whose_time_is_over_begins_anew():
+    pause()
+    Override.objects.update(paused_at="2020-01-01T00:00Z", until="2020-01-02T00:00Z")
+    pause(wish=Wish(paused=True, note="again"))
+    assert Override.objects.get().paused_at.year > 2020
 
 
 def test_pause_ends_with_its_time_and_leaves_an_entry():
