@@ -6724,7 +6724,9 @@ DECLARE
 BEGIN
     -- Before it looks it has a number, by which workers wait for it: see note_pauses.sql.
     PERFORM pg_current_xact_id();
-    IF has_table_privilege('pgjobs_override', 'SELECT') THEN
+    IF current_setting('transaction_isolation') = 'read committed'
+        AND has_table_privilege('pgjobs_override', 'SELECT')
+    THEN
         is_seen := EXISTS (
             SELECT FROM pgjobs_override
             WHERE kind = 'task' AND paused_at IS NOT NULL
@@ -6749,6 +6751,11 @@ AS $$
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
+        IF NEW.line IS NULL
+            AND current_setting('transaction_isolation') <> 'read committed'
+        THEN
+            NEW.line := 'arrived';
+        END IF;
     ELSIF TG_OP = 'INSERT' THEN
         NEW.line := 'arrived';
     END IF;

@@ -211,6 +211,35 @@ def test_insert_that_looks_before_the_pause_and_writes_after_it_is_held():
     assert set(statuses()) == {"WAITING"}
 
 
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_job_of_a_transaction_that_cannot_see_the_pause_is_held(level):
+    """Its snapshot is older, and has no number by which workers could wait for it."""
+    ready = enqueue(tasks.noop)
+    scheduled = tasks.noop.using(run_after=timezone.now() + timezone.timedelta(days=1))
+    retried = scheduled.enqueue()
+    Hand()
+    with session() as other:
+        other.execute(f"BEGIN ISOLATION LEVEL {level}")
+        other.execute("SELECT FROM pgjobs_job")
+        pause()
+        know(HoldPaused())
+        other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+        other.execute(
+            "UPDATE pgjobs_job SET status = 'READY', run_after = NULL WHERE id = %s",
+            [retried.pk],
+        )
+        other.execute("COMMIT")
+    admit()
+    assert claimed() == []
+    lines = Job.objects.values_list("line", flat=True)
+    assert set(lines) == {"paused task tests.noop"}
+    lift()
+    look()
+    admit()
+    assert len(claimed()) == 3
+    assert ready.pk
+
+
 def test_job_of_a_role_that_may_not_see_overrides_is_held_too():
     pause()
     look()

@@ -1,12 +1,19 @@
 -- Make a job WAITING that was to become READY, if its task is paused. (One with a lock,
 -- limit or rate waits for an admission, which sees the pause.) A role that may not read
--- overrides inserts it for an admission, too, and otherwise makes it READY.
+-- overrides inserts it for an admission, too, and otherwise makes it READY. So does every
+-- transaction that reads by a snapshot of before (REPEATABLE READ): it may not see a pause
+-- whose jobs workers have held already. An admission looks by a snapshot of its own.
 CREATE OR REPLACE FUNCTION pgjobs_stop_job() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
+        IF NEW.line IS NULL
+            AND current_setting('transaction_isolation') <> 'read committed'
+        THEN
+            NEW.line := 'arrived';
+        END IF;
     ELSIF TG_OP = 'INSERT' THEN
         NEW.line := 'arrived';
     END IF;
