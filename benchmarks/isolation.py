@@ -170,6 +170,45 @@ def kill(number: int = 5) -> None:
     forget()
 
 
+@figure
+def crowd(number: int = 100_000) -> None:
+    """Measure a fetch of a worker that may begin no isolated job.
+
+    The only plain job stands behind isolated ones. Processor time of the server.
+    """
+    from benchmarks.isolation_tasks import in_process, in_thread
+    from benchmarks.locks import clock_of, worker_connection
+    from pgjobs import enqueue_many
+    from pgjobs.queue.claiming import claim_statement, first_fetch
+
+    for behind in (0, number):
+        for _ in range(behind // 10_000):
+            enqueue_many([in_process.bind()] * 10_000)
+        in_thread.enqueue()
+        vacuum()
+        own, worker_id = worker_connection()
+        clock = clock_of(own.connection.info.backend_pid)
+        for name, is_by_queue in (("in claim order", False), ("by queue", True)):
+            fetch = first_fetch(4, by_queue=is_by_queue)._replace(isolated=0)
+            how = {"limit": 4, "fetch": fetch, "claims": False}
+            times = []
+            for _ in range(10):
+                begun = clock()
+                own.execute(*claim_statement(worker_id, **how))
+                times.append(1e3 * (clock() - begun))
+            what = f"a fetch {name}, behind {behind} isolated jobs"
+            report(what, statistics.median(times), "ms")
+        own.close()
+        forget()
+
+
+def vacuum() -> None:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE pgjobs_job")
+
+
 @contextmanager
 def worker(*arguments: str) -> Iterator:
     """Run a worker that hears notifications."""

@@ -141,6 +141,19 @@ def test_psycopg_2_is_refused(monkeypatch):
     assert "psycopg 3" in found()["pgjobs.E005"]
 
 
+@pytest.mark.parametrize(("brings", "warns"), [("pgjobs", True), ("jobs", False)])
+def test_module_that_two_distributions_bring_is_a_warning(
+    brings, warns, tmp_path, monkeypatch
+):
+    for name, module in (("pgjobs", brings), ("django_pgjobs", "pgjobs")):
+        folder = tmp_path / f"{name}-0.9.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: {name}\nVersion: 0.9.0\n")
+        (folder / "top_level.txt").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert ("pgjobs.W084" in found()) == warns
+
+
 def test_autocommit_off_is_refused(database):
     database(AUTOCOMMIT=False)
     assert "AUTOCOMMIT" in found()["pgjobs.E006"]

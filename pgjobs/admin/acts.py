@@ -49,9 +49,9 @@ def run_again(jobs) -> Repeated:
     columns = jobs.values_list("task", "queue_name", "priority", *texts, OWN, mark)
     with transaction.atomic(using=Job.objects.db_to_write):
         task, queue_name, priority, args, kwargs, own, mark = columns.get()
-        for module in modules("stored"):
-            args, kwargs = module.plain_texts(args, kwargs, mark)
-        new_job = job_of(task, Stored(args, kwargs))._replace(
+        stored = Stored(args, kwargs)
+        made = [module.made_again(task, stored, mark) for module in modules("stored")]
+        new_job = (made[0] if made else job_of(task, stored))._replace(
             queue_name=queue_name, priority=priority, on_conflict="raise"
         )
         if masked := with_own((), own):

@@ -83,6 +83,9 @@ class WorkerAdmin(ReadOnly, ActingAdmin):
         "lease",
     )
 
+    def get_fields(self, request, obj=None):
+        return [*self.fields, *entries("admin", "WORKER_FIELDS")]
+
     def get_queryset(self, request):
         running = Job.objects.filter(worker=OuterRef("pk"), status=Status.RUNNING)
         count = running.order_by().values("worker").annotate(number=Count("pk"))

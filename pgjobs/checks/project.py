@@ -1,6 +1,7 @@
 """System checks of PGJOBS, INSTALLED_APPS, and tables that refer to those of pgjobs."""
 
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning, register
@@ -44,6 +45,27 @@ def check_admin_actions(**kwargs) -> list[CheckMessage]:
         hint = f"Its templates would not be found, and buttons be missing: {cure}"
         return [Error(message, hint=hint, id="pgjobs.E010")]
     return []
+
+
+FORMER_NAME = "pgjobs"  # of the distribution, before any release on an index
+
+
+@register("pgjobs")
+def check_distributions(**kwargs) -> list[CheckMessage]:
+    """Warn where two distributions have installed the module over each other."""
+    try:
+        names = [distribution(each) for each in (FORMER_NAME, "django-pgjobs")]
+    except PackageNotFoundError:
+        return []
+    former, current = (each.read_text("top_level.txt") or "" for each in names)
+    if "pgjobs" not in former.split() or "pgjobs" not in current.split():
+        return []  # another project has that name, too
+    message = "Two distributions bring the module pgjobs: django-pgjobs and pgjobs."
+    hint = (
+        "They write the same files, so remove both and install one: pip uninstall "
+        "pgjobs django-pgjobs, then install django-pgjobs again."
+    )
+    return [Warning(message, hint=hint, id="pgjobs.W084")]
 
 
 PRUNED = ("job", "batch", "event")  # the models whose rows pgjobs deletes

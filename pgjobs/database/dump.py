@@ -7,8 +7,9 @@ from ..sql.columns import filled
 from .freeze import operations
 from .install import HERE, RunFiles, installing, parts, read, written
 
+VERSION = version("django-pgjobs")
 HEAD = f"""\
--- What pgjobs {version("pgjobs")} runs in PostgreSQL, in the order of installation:
+-- What pgjobs {VERSION} runs in PostgreSQL, in the order of installation:
 --
 -- 1. what Django's models cannot say of their tables: functions of constraints and
 --    indexes, types, constraints, sequences, settings. A migration runs each file once,

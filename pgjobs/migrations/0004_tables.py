@@ -129,6 +129,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='worker',
+            name='children',
+            field=models.JSONField(blank=True, db_comment='Its processes of isolated jobs, at the last sign of life: busy, idle, memory in bytes, and how many died, by cause. NULL: it had none yet.', null=True, verbose_name='processes of isolated jobs'),
+        ),
+        migrations.AddField(
+            model_name='worker',
             name='manifest_id',
             field=models.BigIntegerField(blank=True, db_comment='The manifest of what its code declares. NULL: it has stored none.', null=True, verbose_name='manifest'),
         ),

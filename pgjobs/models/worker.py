@@ -101,6 +101,13 @@ class Worker(Table):
         db_comment="Memory of its process in bytes, at the last sign of life. NULL "
         "before the first.",
     )
+    children = models.JSONField(
+        _("processes of isolated jobs"),
+        null=True,
+        blank=True,
+        db_comment="Its processes of isolated jobs, at the last sign of life: busy, "
+        "idle, memory in bytes, and how many died, by cause. NULL: it had none yet.",
+    )
 
     wanted = models.CharField(
         _("wanted"),

@@ -5,7 +5,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from ..sql import statement
-from .references import references_to, sparing_referred
+from .references import sparing_referred
 from .slices import OLDEST, Position, Slice, read_slice, sum_of_slices
 from .statements import Execute, array
 
@@ -147,20 +147,6 @@ def prune_slice(
     text = sparing_referred(execute, "prune", "pgjobs_job", "job")
     parameters = {"status": status, "age": age, **position._asdict()}
     return read_slice(execute(text, {**parameters, **batch.parameters()}), position)
-
-
-def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
-    """Count the old jobs to which tables of the project refer, by the tables' names."""
-    limited = limited_ages(ages)
-    arrays = {"statuses": list(limited), "ages": list(limited.values())}
-    counted = {}
-    for reference in references_to(execute, "pgjobs_job"):
-        text = statement("referred_jobs").replace("/*table*/", reference.table)
-        text = text.replace("/*column*/", reference.column)
-        ((number,),) = execute(text, arrays)
-        if number:
-            counted[reference.table] = number
-    return counted
 
 
 def limited_ages(ages: dict[str, float | None]) -> dict[str, float]:

@@ -100,6 +100,7 @@ class Loop:
         registry.load_sources()
         self.session = Session(self.options, self.in_flight.fail_over)
         self.id, self.connection = self.session.id, self.session.connection
+        self.executor.row = self.session.row
         self.build()
         self.heartbeat.start()
         self.phase = "running"

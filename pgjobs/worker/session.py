@@ -104,6 +104,7 @@ def worker_row(options: WorkerOptions) -> dict:
         "lease": settings.LEASE_DURATION,
         "heartbeat_interval": settings.HEARTBEAT_INTERVAL,
         "version": settings.VERSION,
+        "children": None,
         "manifest_id": None,
         "wanted": "",
         **{name: of(options.database) for name, of in entries("start", "OF_WORKER")},

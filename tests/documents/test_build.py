@@ -38,15 +38,18 @@ def test_each_relative_link_leads_to_the_commit(build):
 
 
 def test_address_is_that_of_the_source(build, tmp_path):
+    metadata = tmp_path / "pyproject.toml"
+    metadata.write_text("[project]")
     assert build.address_of_repository(str(tmp_path)) == ""
-    (tmp_path / "setup.cfg").write_text(
-        f"[metadata]\nproject_urls =\n    Docs = {ADDRESS}/x\n    Source = {ADDRESS}/\n"
+    metadata.write_text(
+        f'[project.urls]\nDocs = "{ADDRESS}/x"\nSource = "{ADDRESS}/"\n'
     )
     assert build.address_of_repository(str(tmp_path)) == ADDRESS
 
 
 def test_readme_of_a_project_without_address_stays(build, tmp_path, capsys):
     (tmp_path / "README.md").write_text("[here](docs/index.md)")
+    (tmp_path / "pyproject.toml").write_text("[project]")
     build.rewrite_readme(str(tmp_path))
     assert (tmp_path / "README.md").read_text() == "[here](docs/index.md)"
     assert "names no Source" in capsys.readouterr().out
@@ -55,9 +58,7 @@ def test_readme_of_a_project_without_address_stays(build, tmp_path, capsys):
 def test_readme_of_a_project_with_address_is_rewritten(build, tmp_path, monkeypatch):
     monkeypatch.setattr(build, "git", lambda *arguments: b"c0ffee\n")
     (tmp_path / "README.md").write_text("![seen](a.png), [here](docs/index.md#top)")
-    (tmp_path / "setup.cfg").write_text(
-        f"[metadata]\nproject_urls =\n    Source = {ADDRESS}\n"
-    )
+    (tmp_path / "pyproject.toml").write_text(f'[project.urls]\nSource = "{ADDRESS}"')
     build.rewrite_readme(str(tmp_path))
     seen, here = links_of((tmp_path / "README.md").read_text())
     assert seen == f"{ADDRESS}/raw/c0ffee/a.png"

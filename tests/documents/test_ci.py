@@ -1,7 +1,7 @@
 """GitHub's workflow and `.ci/run` install, and try, the same."""
 
-import configparser
 import re
+import tomllib
 
 import yaml
 
@@ -17,10 +17,9 @@ OF_GITHUB = {"chromium"}
 
 def supported(what: str) -> set[str]:
     """Return the versions that the package's metadata names."""
-    metadata = configparser.ConfigParser()
-    metadata.read(ROOT / "setup.cfg")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = rf"{what} :: (\d+\.\d+)"
-    return set(re.findall(named, metadata["metadata"]["classifiers"]))
+    return set(re.findall(named, "\n".join(project["classifiers"])))
 
 
 def test_workflow_installs_the_packages_of_the_script():

@@ -108,7 +108,9 @@ def logged_by(path) -> Iterator[str]:
     """Yield the templates that a module logs."""
     for call in calls_of(path):
         match call.func:
-            case ast.Attribute(value=ast.Name("logger" | "logging"), attr=way):
+            case ast.Attribute(
+                value=ast.Name("logger" | "job_logger" | "logging"), attr=way
+            ):
                 if way in TEMPLATE_OF:
                     yield constant(call.args[TEMPLATE_OF[way]])
 

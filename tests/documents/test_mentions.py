@@ -2,12 +2,13 @@
 
 import argparse
 import ast
-import configparser
 import importlib
 import inspect
 import pkgutil
 import re
 import shlex
+import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,11 +111,25 @@ def test_member_that_no_job_has_is_found():
 
 @EVERY
 def test_extras_that_a_page_installs_exist(name):
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    known = {*setup["options.extras_require"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = {*project["optional-dependencies"]}
     for extras in EXTRA.findall(TEXTS[name]):
         assert {*extras.split(",")} <= known
+
+
+STRANGER = re.compile(r"(?<![\w./-])pgjobs\\?\[[a-z,]+\]|pip install ['\"]?pgjobs\b")
+ANY_TEXT = ("*.py", "*.md", "*.po", "*.html", "*.yml", "*.yaml", "*.toml", "*.cfg")
+
+
+def test_nothing_tells_to_install_the_package_of_another_project():
+    """`pgjobs` on the index is another project's: this one is `django-pgjobs`."""
+    names = subprocess.check_output(["git", "ls-files", *ANY_TEXT], cwd=ROOT, text=True)
+    found = [
+        f"{name}: {hit[0]}"
+        for name in names.split()
+        for hit in STRANGER.finditer((ROOT / name).read_text())
+    ]
+    assert found == []
 
 
 @EVERY

@@ -261,6 +261,7 @@ class Keeping(RuleBasedStateMachine):
         """In the end each successor has run, and nothing stays that nothing needs."""
         if self.is_open:
             self.other.commit()
+        self.prune_what_has_ended()
         if self.has_table:
             ((papers, referred),) = execute(
                 "SELECT count(*), count(id) FROM tests_paper"
@@ -282,6 +283,16 @@ class Keeping(RuleBasedStateMachine):
         )
         self.prune()
         assert not Job.objects.filter(keep="failed").exists()
+
+    def prune_what_has_ended(self) -> None:
+        """Let a process wait for one ended job, and a schedule name another one."""
+        for way, id in zip(("wait", "fire"), sorted(self.running), strict=False):
+            getattr(self, way)(Job.objects.get(pk=id))
+        self.record([*self.running.values()], claims=False)
+        self.prune()
+        self.what_a_process_waits_for_is_there()
+        self.what_a_schedule_names_is_there()
+        self.what_a_successor_waits_for_is_there()
 
     def run_all(self) -> None:
         while True:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from django.db import connection
+from django.db import connection, transaction
 
 from pgjobs import Fail, Snooze, current_job, task
 from tests import tasks
@@ -86,6 +86,16 @@ def enqueue_and_fail(fails: bool) -> int:
     if fails:
         raise ValueError("no")
     return connection.connection.info.backend_pid
+
+
+@task(name="isolated.hold_in_transaction", isolated=True, atomic=True)
+def hold_in_transaction(path: str) -> None:
+    tasks.hold(path)
+
+
+@task(name="isolated.hold_in_hook", isolated=True, atomic=True)
+def hold_in_hook(path: str) -> None:
+    transaction.on_commit(lambda: tasks.hold(path))
 
 
 @task(name="isolated.step_twice", isolated=True)

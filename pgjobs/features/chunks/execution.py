@@ -55,6 +55,17 @@ NO_STEPS = (
 )
 
 
+class HidingOfAll(Hiding):
+    """Masks what the jobs of a call have in common, and what `own` masks of some."""
+
+    own: Sequence[Any] = ()
+
+    def __call__(self, text: str) -> str:
+        for each in self.own:
+            text = each(text)
+        return super().__call__(text)
+
+
 class MemberJob(RunningJob):
     """One job of a call; `call.job` returns it."""
 
@@ -147,6 +158,8 @@ class MemberExecution(Execution):
         except BaseException as error:  # noqa: BLE001  (a result's own methods run here)
             why = str(error) if isinstance(error, ValueError) else describe(error)
             return self.judged(Fail(f"The result cannot be stored: {why}."))
+        if self.running.seal is not None:  # it has got what is encrypted
+            text = self.options.kept(self.running, text)
         return Success(self.job.id, self.job.lease_token, text)
 
     def judged(self, error: BaseException) -> Unsuccessful:
@@ -194,34 +207,34 @@ class Calling(Execution):
         """Decode all arguments; return an outcome if none of the jobs can run."""
         assert self.task is not None
         signature: Any = self.task.signature
+        own = []  # what masks what they get of jobs before them
         for member in self.members:
+            usual = member.hide
             member.begin(signature)
-        self.hide_all()
+            if member.hide is not usual:
+                own.append(member.hide)
+        self.hide_all(own)
+        seals = (member.running.seal for member in self.members)
+        self.running.seal = next(filter(None, seals), None)  # for reports of errors
         if any(member.is_open for member in self.members):
             return None
         outcome: Any = self.members[0].outcome
         return outcome
 
-    def hide_all(self) -> None:
+    def hide_all(self, own: list[Any]) -> None:
         """Mask in what is stored with one job the secrets of the others, too.
 
-        The function knows them all, and its errors may quote any of them.
+        The function knows them all, and its errors may quote any of them. `own`: what
+        masks more for some.
         """
         jobs = [member.job for member in self.members]
-        common = Hiding(
+        hide = HidingOfAll(
             self.options.sensitive,
             *(job.kwargs for job in jobs),
             *(partial(named_arguments, job.task, job.args) for job in jobs),
             *{job.meta for job in jobs},
         )
-        # Of those that get results of jobs before them, these may be secret.
-        own = [each.hide for each in self.members if each.job.results is not None]
-
-        def hide(text: str) -> str:
-            for each in own:
-                text = each(text)
-            return common(text)
-
+        hide.own = own
         execution: Any
         for execution in (self, *self.members):
             execution.hide = execution.running.hide = hide

@@ -287,9 +287,8 @@ def overview_context(request, admin_site) -> dict[str, Any]:
     narrowed = {key: filter_of(request, key) for key in ("task", "queue_name")}
     sums = figures(database, period, **narrowed, now=seen.now)
     history = History(sums.spans, period, versions(database, period))
-    hour = sums
-    if name != "hour" or any(narrowed.values()):
-        hour = figures(database, PERIODS["hour"], now=seen.now)
+    is_hour = name == "hour" and not any(narrowed.values())
+    hour = sums if is_hour else figures(database, PERIODS["hour"], now=seen.now)
     first = [*made_by("OVERVIEW_FIRST", shown)]
     above = [
         shown.errors(groups),

@@ -228,7 +228,7 @@ class Waiting:
         stored = task.signature.store(args, kwargs)
         keys = task.options.in_row
         if self.seal is not None:
-            closed = task.options.close(stored, self.seal, self.flowing)
+            closed = task.options.close_for_successor(stored, self.seal)
             stored = Stored(closed.args, closed.kwargs)
             keys = {**keys, **marks(closed.mark)}
         return {**stored._asdict(), "keys": keys}

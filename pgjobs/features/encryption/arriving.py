@@ -13,7 +13,7 @@ from ...reports.secrets import Hiding
 from ...tasks.sensitive import named_arguments
 from ...worker.slots.outcomes import unsuccessful
 from .keyring import NoKey, keyring
-from .marking import store_mark
+from .marking import marks, store_mark
 from .sealing import (
     MARK,
     RESULT,
@@ -119,4 +119,4 @@ def keep_values(
     }
     mark = {**running.mark, "names": [*running.mark["names"], *names]}
     running.mark = mark
-    return {**values, **closed}, {MARK: mark}
+    return {**values, **closed}, marks(mark)

@@ -4,6 +4,7 @@ from ...exceptions import EncryptionError
 from ...management.auditing import audited
 from ...management.parameters import add_database, ready_database
 from ...management.speaking import QuietCommand
+from ...reports.texts import one_line
 from ..schedules.tables import Schedule
 from .keyring import keyring
 from .reencrypting import Found, Outcome, old_keys, reencrypt
@@ -35,7 +36,7 @@ class Command(QuietCommand):
         try:
             first, last = self.run_on(database, stores)
         except EncryptionError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(one_line(str(error))) from error
         verb = "Encrypted" if stores else "Would encrypt"
         self.stdout.write(
             f"{verb} {first.rows} rows anew, with {first.plain} values that stood in "
@@ -45,7 +46,7 @@ class Command(QuietCommand):
             self.stdout.write(use_of(id, last))
         left = [*last.unreadable, *left_of(last, stores), *in_schedules(database)]
         for line in left[:MOST_NAMED]:
-            self.stderr.write(line)
+            self.stderr.write(one_line(line))
         if len(left) > MOST_NAMED:
             self.stderr.write(f"... and {len(left) - MOST_NAMED} others")
         if left:

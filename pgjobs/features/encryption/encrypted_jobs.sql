@@ -3,6 +3,7 @@
 SELECT id, task, status, args::text, kwargs::text, return_value::text,
     (keys -> 'encrypted')::text
 FROM pgjobs_job
-WHERE id > %(after)s AND (keys ? 'encrypted' OR task = ANY (%(tasks)s::text[]))
+WHERE id > %(after)s AND id <= %(last)s
+    AND (keys ? 'encrypted' OR task = ANY (%(tasks)s::text[]))
 ORDER BY id
 LIMIT %(limit)s

@@ -8,7 +8,8 @@ SELECT step.id, step.job_id, step.name, step.return_value::text,
             AND wait.name = step.name AND wait.label <> ''
     )
 FROM pgjobs_step AS step JOIN pgjobs_job AS job ON job.id = step.job_id
-WHERE step.id > %(after)s AND step.return_value IS NOT NULL
+WHERE step.id > %(after)s AND step.id <= %(last)s
+    AND step.return_value IS NOT NULL
     AND (
         job.keys ? 'encrypted'
         OR strpos(step.return_value::text, '"pgjobs_encrypted"') > 0

@@ -24,7 +24,9 @@ HOW = (
     "python -c 'import base64, os; "
     "print(base64.urlsafe_b64encode(os.urandom(32)).decode())' makes one"
 )
-NO_PACKAGE = "The package cryptography is missing: pip install 'pgjobs[encryption]'."
+NO_PACKAGE = (
+    "The package cryptography is missing: pip install 'django-pgjobs[encryption]'."
+)
 NO_KEY = "PGJOBS['ENCRYPTION_KEYS'] has no key."
 NO_HASH_KEY = "PGJOBS['HASH_KEY'] is not set, which keyed_hash=True needs."
 ASK_AGAIN = 60.0  # seconds between two calls of a callable

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...base.mask_names import MASKED
+from ...base.mask_names import MASKED, RESULT
 from ...base.plain_json import dump_checked
 from ...conf import settings
 from ...queue.statements import execute_on
@@ -11,8 +11,8 @@ from .sealing import MARK
 
 
 def marks(mark: dict[str, Any]) -> dict[str, Any]:
-    """Return what `Job.keys` says: whatever shows the job masks the arguments."""
-    return {MARK: mark, MASKED: list(mark["names"])}
+    """Return what `Job.keys` says: whatever shows the job masks these values."""
+    return {MARK: mark, MASKED: [*mark["names"], RESULT]}
 
 
 def store_mark(job_id: int, lease_token: int, mark: dict[str, Any]) -> bool:

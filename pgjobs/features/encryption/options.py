@@ -123,21 +123,22 @@ class Encryption(OptionGroup):
         made: NewJob = super().new_job(task_name, stored)  # type: ignore[misc]
         return encrypted_job(made, self.close(stored)) if self.encrypted else made
 
-    def close(
-        self, stored: "Stored", seal: Seal | None = None, also: Iterable[str] = ()
-    ) -> Arguments:
-        """Return the arguments encrypted; `also`: more names of encrypted ones.
-
-        Raises EncryptionError.
-        """
-        covering = self.covering
-        also = frozenset(also)
+    def close(self, stored: "Stored", seal: Seal | None = None) -> Arguments:
+        """Return the arguments encrypted. Raises EncryptionError."""
+        covers, rest = self.covering, self.covering.positional
         return close_arguments(
-            stored.args,
-            stored.kwargs,
-            lambda name: name in also or covering(name),
-            covering.positional,
-            seal or Seal.new(),
+            stored.args, stored.kwargs, covers, rest, seal or Seal.new()
+        )
+
+    def close_for_successor(self, stored: "Stored", seal: Seal) -> Arguments:
+        """Return the arguments with which a job of this seal goes on. Raises NoKey.
+
+        A task that is not encrypted has met what is: any of them may be made of it.
+        """
+        if self.encrypted:
+            return self.close(stored, seal)
+        return close_arguments(
+            stored.args, stored.kwargs, lambda name: True, True, seal
         )
 
     def flow_control_keys(

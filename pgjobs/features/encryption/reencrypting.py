@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from ...base.plain_json import dump_checked, load
 from ...exceptions import EncryptionError
+from ...models.job import Job
 from ...queue.statements import execute_on
 from ...sql import statement
+from ...tasks import tables
 from ...tasks.arguments import Stored
 from ...tasks.registry import registry
 from .keyring import Keyring, keyring
@@ -31,6 +34,8 @@ from .stored import read as read_mark
 
 LOCKING = "\nFOR NO KEY UPDATE SKIP LOCKED"
 BATCH = 200  # rows that one transaction holds
+MOST_READ = 2_000  # rows that one statement reads: few of them may be encrypted
+LAST = 2**63 - 1
 
 
 class JobRow(NamedTuple):
@@ -84,34 +89,44 @@ class Pass:
             if task.options.encrypted
             for name in task.names
         ]
-        self.walk("jobs", self.job, JobRow, tasks=names)
-        self.walk("steps", self.value, ValueRow)
-        self.walk("answers", self.value, ValueRow)
+        self.walk("jobs", Job, self.job, JobRow, tasks=names)
+        self.walk("steps", tables.Step, self.value, ValueRow)
+        self.walk("answers", tables.Answer, self.value, ValueRow)
         return self.found
 
     def walk(
-        self, kind: str, change: Callable, row_class: Any, **parameters: Any
+        self, kind: str, model: Any, change: Callable, row_class: Any, **more: Any
     ) -> None:
-        after = 0
-        while True:
-            with transaction.atomic(self.database):
-                text = statement(f"encrypted_{kind}")
-                if kind == "jobs" and self.stores:
-                    text += LOCKING
-                given = {"after": after, "limit": BATCH, **parameters}
-                rows = self.execute(text, given)
-                changed = list(self.changed(map(row_class._make, rows), change, kind))
-                if changed and self.stores:
-                    self.execute(
-                        f"{statement(f'store_encrypted_{kind}')} RETURNING 1",
-                        {
-                            "rows": json.dumps(changed),
-                            "ids": [row["id"] for row in changed],
-                        },
-                    )
-            if len(rows) < BATCH:
-                return
-            after = rows[-1][0]
+        """Walk over a table by its ids, however few of its rows are encrypted."""
+        by_id = QuerySet(model).using(self.database).order_by("pk")
+        after, last = 0, 0
+        while after < LAST:
+            if after == last:
+                ids = by_id.filter(pk__gt=after).values_list("pk", flat=True)
+                last = next(iter(ids[MOST_READ - 1 : MOST_READ]), LAST)
+            given = {"after": after, "last": last, "limit": BATCH, **more}
+            ids_found = self.batch(kind, change, row_class, given)
+            after = ids_found[-1] if len(ids_found) == BATCH else last
+
+    def batch(
+        self, kind: str, change: Callable, row_class: Any, given: dict[str, Any]
+    ) -> list[int]:
+        """Change a batch in a transaction; return the ids of the rows."""
+        with transaction.atomic(self.database):
+            text = statement(f"encrypted_{kind}")
+            if kind == "jobs" and self.stores:
+                text += LOCKING
+            rows = self.execute(text, given)
+            changed = list(self.changed(map(row_class._make, rows), change, kind))
+            if changed and self.stores:
+                self.execute(
+                    f"{statement(f'store_encrypted_{kind}')} RETURNING 1",
+                    {
+                        "rows": json.dumps(changed),
+                        "ids": [row["id"] for row in changed],
+                    },
+                )
+        return [row[0] for row in rows]
 
     def changed(
         self, rows: Iterator[Any], change: Callable, kind: str

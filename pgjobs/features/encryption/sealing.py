@@ -8,6 +8,7 @@ and the place of the value, so that it opens in no other job and at no other pla
 
 import binascii
 import os
+import re
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
@@ -16,10 +17,13 @@ from typing import Any
 
 from ...base.plain_json import dump_checked, load
 from ...exceptions import EncryptionError
+from ...reports.json_text import MASK
 from .keyring import keyring
 
 MARK = "encrypted"  # in `Job.keys`
 SEALED = "pgjobs_encrypted"  # the only key of what stands for a whole value
+WHOLE = re.compile(rf'{{\s*"{SEALED}"\s*:\s*"[^"]*(?:"\s*}})?')
+ID = re.compile("[0-9a-f]{8}")  # of a key
 NONCE = 12  # bytes, as AES-GCM wants them
 RESULT = "result"
 REST = "rest"  # the place of the arguments without a name
@@ -77,6 +81,8 @@ def read(token: Any) -> tuple[str, bytes | None]:
     if not isinstance(token, str):
         return "", None
     id, _, encoded = token.partition(":")
+    if not ID.fullmatch(id):
+        return "", None
     try:
         parts = urlsafe_b64decode(encoded.encode())
     except (binascii.Error, ValueError):
@@ -90,6 +96,14 @@ def is_whole(value: Any) -> bool:
     A value that an operator gives such a job by SQL stands there as it is.
     """
     return isinstance(value, dict) and value.keys() == {SEALED}
+
+
+def without_wholes(text: str) -> str:
+    """Return JSON text with a mask for each value that stands for an encrypted one.
+
+    The text may be cut short.
+    """
+    return WHOLE.sub(MASK, text)
 
 
 def opened(seal: Seal | None, place: str, value: Any) -> Any:

@@ -8,10 +8,22 @@ from typing import Any
 
 from ...base.plain_json import dump, load
 from ...exceptions import EncryptionError
+from ...queue.new_job import NewJob
 from ...queue.statements import execute_on
 from ...sql import statement
+from ...tasks.arguments import Stored
 from ...tasks.registry import registry
-from .sealing import MARK, RESULT, open_arguments, seal_of
+from ...tasks.stored_jobs import job_of
+from .marking import marks
+from .sealing import (
+    MARK,
+    REST,
+    RESULT,
+    Seal,
+    close_arguments,
+    open_arguments,
+    seal_of,
+)
 
 
 def mark_of(database: str, job_id: int) -> Any:
@@ -30,12 +42,35 @@ def sealed_for(database: str, job_id: int, place: str, text: str) -> str:
     return text if seal is None else seal.whole(place, text)
 
 
-def plain_texts(args: str, kwargs: str, mark: str | None) -> tuple[str, str]:
-    """Return the arguments of a job in the clear, for another job like it.
+def made_again(task: str, stored: Stored, mark: str | None) -> NewJob:
+    """Return another job like one that has these arguments, and this mark if any.
 
-    All are JSON texts. Raises EncryptionError.
+    What was encrypted is so again, whatever the task says now: it may have come of
+    the result of another job. Raises EncryptionError.
     """
-    return (args, kwargs) if mark is None else open_arguments(args, kwargs, read(mark))
+    if mark is None:
+        return job_of(task, stored)
+    before = read(mark)
+    plain = open_arguments(stored.args, stored.kwargs, before)
+    job = job_of(task, Stored(*plain))
+    names = set(before.get("names") or ())
+    return encrypted_too(job, names, bool(before.get(REST)))
+
+
+def encrypted_too(job: NewJob, names: set[str], rest: bool) -> NewJob:
+    """Return a new job with these arguments encrypted, too."""
+    own = (job.keys or {}).get(MARK)
+    mark = own or {"by": Seal.new().by, "names": []}
+    names = names - set(mark["names"])
+    rest = rest and not mark.get(REST)
+    if own and not (names or rest):
+        return job
+    closed = close_arguments(
+        job.args, job.kwargs, names.__contains__, rest, Seal(mark["by"])
+    )
+    both = {**mark, **closed.mark, "names": [*mark["names"], *closed.mark["names"]]}
+    keys = {**(job.keys or {}), **marks(both)}
+    return job._replace(args=closed.args, kwargs=closed.kwargs, keys=keys)
 
 
 def opened_arguments(job: Any) -> dict[str, Any]:

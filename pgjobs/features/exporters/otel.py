@@ -3,7 +3,7 @@
     PgJobsInstrumentor().instrument()
 
 `opentelemetry-instrument python manage.py runjobs` does so by itself. Only the package
-opentelemetry-api is needed: `pip install pgjobs[otel]`.
+opentelemetry-api is needed: `pip install django-pgjobs[otel]`.
 """
 
 import os

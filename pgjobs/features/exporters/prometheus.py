@@ -1,6 +1,6 @@
 """Metrics for Prometheus: `runjobs --http` serves /metrics, and a view does.
 
-Needs the package prometheus-client: `pip install pgjobs[prometheus]`.
+Needs the package prometheus-client: `pip install django-pgjobs[prometheus]`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -121,7 +121,9 @@ def nudge(loop: Loop) -> dict[str, Any]:
 
 
 METRICS = "/metrics"
-NO_METRICS = "prometheus_client is not installed (pip install pgjobs[prometheus])."
+NO_METRICS = (
+    "prometheus_client is not installed (pip install django-pgjobs[prometheus])."
+)
 SAFE = ("GET", "HEAD")
 ROUTES = {
     "/healthz": Route(SAFE, liveness),

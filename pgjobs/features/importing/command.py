@@ -86,7 +86,7 @@ def module_of(source: str) -> ModuleType:
     except ImportError as error:
         raise CommandError(
             f"There is no django.tasks here ({error}). On Django 5.2: "
-            "pip install 'pgjobs[tasks]'."
+            "pip install 'django-pgjobs[tasks]'."
         ) from error
     return django_tasks_db
 

@@ -19,6 +19,7 @@ from ...exceptions import (
 from ...queue.recording import Outcome, Unsuccessful, release
 from ...tasks.running_job import MOST_LINES, PROGRESS, RunningJob
 from ...worker.job_log import log
+from ...worker.slots.atomic import open_since
 from ...worker.slots.execution import ThreadExecution
 from ...worker.slots.outcomes import backoff_of, unsuccessful
 from .child_process import KEEPER_SECONDS, CannotStart, ChildProcess, described
@@ -84,6 +85,7 @@ class IsolatedExecution(ThreadExecution):
         except BaseException as error:  # noqa: BLE001  (no outcome would block a slot)
             return self.broken_by(error)
         finally:
+            open_since.pop(self.job.lease_token, None)
             self.host.deadlines.lift(self)
             self.host.deadlines.lift(self.running)
 
@@ -204,13 +206,17 @@ class IsolatedExecution(ThreadExecution):
 
     def hear(self, what: str, *values) -> None:
         if what == "began":
-            self.limit, self.ends_life, is_masked = values
+            self.limit, self.ends_life, is_masked, is_in_transaction = values
+            if is_in_transaction:
+                open_since[self.job.lease_token] = self.job, monotonic()
             if self.child and self.running.keeps_level is not None:
                 self.keep_output(self.child, is_masked)
             if self.limit is not None:
                 self.host.deadlines.set(self, self.limit, self.time_out)
         elif what == "report" and values[0]["lease_token"] == self.job.lease_token:
             self.running.relay(values[0])  # a thread may go on for the job before it
+        elif what == "committed":  # what it gave to on_commit may take long
+            open_since.pop(self.job.lease_token, None)
         elif what == "where":
             self.place = str(values[0])
 

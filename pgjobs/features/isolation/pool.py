@@ -145,6 +145,10 @@ class Pool:
 
     # On the thread of the pool
 
+    def show(self) -> None:
+        """Let the worker's next sign of life store the figures."""
+        self.host.row["children"] = self.figures()._asdict()
+
     def watch(self) -> None:
         if self.thread is None:
             self.thread = threading.Thread(
@@ -154,13 +158,17 @@ class Pool:
 
     def run(self) -> None:
         """Read what children write, and reap those that end while they are idle."""
-        look_at = 0.0
+        look_at = show_at = 0.0
         while True:
             with self.lock:
                 children = list(self.all)
                 if not children:
                     self.thread = None
-                    return
+            if not children or monotonic() >= show_at:
+                self.show()
+                show_at = monotonic() + settings.HEARTBEAT_INTERVAL / 2
+            if not children:
+                return
             try:
                 self.read(children)
                 if monotonic() >= look_at:

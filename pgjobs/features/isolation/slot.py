@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, NoReturn
 
-from django.db import connections
+from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
@@ -214,7 +214,12 @@ class Slot(Surroundings):
     def began(self, execution: Execution) -> None:
         # The worker masks what it prints, and does not know values that were opened.
         is_known = execution.hide is self.first_hide
-        self.say_now("began", execution.limit, execution.ends_life, is_known)
+        # A middleware begins before the transaction does.
+        queue = connections[settings.DATABASE]
+        is_open = execution.options.atomic and queue.in_atomic_block
+        self.say_now("began", execution.limit, execution.ends_life, is_known, is_open)
+        if is_open:
+            transaction.on_commit(partial(self.say_now, "committed"), queue.alias)
 
     def reported(self, job: RunningJob) -> None:
         """Send what the job reports; at once, unless it has just sent something."""

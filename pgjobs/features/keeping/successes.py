@@ -74,6 +74,17 @@ def deletable_of(in_flight: "InFlight", successes: Sequence[Success]) -> list[Su
     return [success for success in successes if success.lease_token in tokens]
 
 
+def completing(query: str, keep: str) -> str:
+    """Return what completes an atomic job, which is pruned once nothing needs its row.
+
+    `keep`: what its row says. If that leaves it to the worker, the row says from then
+    on what the setting of the worker said.
+    """
+    if keep == "worker" and keep in kinds():
+        return query.replace("/*keep*/", "keep = 'failed',")
+    return query
+
+
 # With a claim, and without
 
 

@@ -8,10 +8,11 @@ from ...management.databases import QueueCommand
 from ...management.parameters import add_database, ready_database, seconds
 from ...management.running import number_of
 from ...queue import upkeep
-from ...queue.references import sparing_referred
+from ...queue.references import references_to, sparing_referred
 from ...queue.slices import OLDEST, Position
 from ...queue.statements import Execute, execute_on
 from ...queue.upkeep import BATCH, limited_ages
+from ...sql import statement
 
 
 class Command(QueueCommand):
@@ -54,7 +55,7 @@ class Command(QueueCommand):
                 jobs = entry.number = upkeep.prune(execute, ages)
             prune_batches(execute)
             deleted = {other.NOUN: other.prune(execute, older) for other in others}
-            referred = upkeep.count_referred(execute, ages)
+            referred = count_referred(execute, ages)
             kept = [("job", *each) for each in count_kept(execute, ages).items()]
             for other in others:
                 kept.append((other.NOUN, other.KEPT, other.count_kept(execute, older)))
@@ -121,3 +122,17 @@ def count_slice(
     parameters = {"status": status, "age": age, "limit": BATCH, **position._asdict()}
     ((counted, has_more, time, id),) = execute(text, parameters)
     return json.loads(counted), Position(time, id) if has_more else None
+
+
+def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
+    """Count the old jobs to which tables of the project refer, by the tables' names."""
+    limited = limited_ages(ages)
+    arrays = {"statuses": list(limited), "ages": list(limited.values())}
+    counted = {}
+    for reference in references_to(execute, "pgjobs_job"):
+        text = statement("referred_jobs").replace("/*table*/", reference.table)
+        text = text.replace("/*column*/", reference.column)
+        ((number,),) = execute(text, arrays)
+        if number:
+            counted[reference.table] = number
+    return counted

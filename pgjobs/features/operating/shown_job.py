@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import F, TextField
+from django.db.models import F, Func, TextField
 from django.db.models.functions import Cast, Left, Right
 
 from ...base.moments import instant
@@ -25,6 +25,8 @@ from .choosing import moment
 from .log_lines import in_local_time
 
 LONGEST_TEXT = 20_000
+# But for what says which of the other values are not shown.
+KEYS = Func(F("keys"), template="(%(expressions)s - '{masked,encrypted}'::text[])")
 MOST_ATTEMPTS = 20
 MOST_ACTS = 20
 LOOKED_AT = 5_000  # of the newest acts: only their time has an index
@@ -55,7 +57,7 @@ def more_of(job: Job) -> dict[str, Any]:
         result=text_of("return_value"),
         unnamed=text_of("args"),
         named=Cast("kwargs", TextField()),
-        keys_text=text_of("keys"),
+        keys_text=Left(Cast(KEYS, TextField()), LONGEST_TEXT + 1),
         meta_text=text_of("meta"),
         done=F("progress__done"),
         total=F("progress__total"),

@@ -43,6 +43,7 @@ from ...models.attempt import Attempt
 from ...models.job import Job
 from ...models.job_choices import Status
 from ...reports.json_text import masked_result, without_sensitive
+from ...reports.task_words import OWN, with_own
 from ...tasks.sensitive import sensitive_words
 
 # Errors of pgjobs whose messages are for people. Then those whose messages are not, and
@@ -179,7 +180,8 @@ def job_of(token: str) -> Job | None:
     newest = Func(Value(id), function="pgjobs_newest", output_field=BigIntegerField())
     jobs = Job.objects.filter(pk=newest).select_related("progress").only(*COLUMNS)
     result = Cast("return_value", TextField())
-    return with_last_error(jobs).annotate(result=result, due_in=WAIT).first()
+    found = with_last_error(jobs).annotate(result=result, own_words=OWN, due_in=WAIT)
+    return found.first()
 
 
 def may_see(request: HttpRequest, job: Job) -> bool:
@@ -231,7 +233,7 @@ def described(job: Job) -> str:
         }
     )
     result = "null" if job.result is None else job.result
-    words = sensitive_words(job.task)
+    words = with_own(sensitive_words(job.task), job.own_words)
     result = without_sensitive(masked_result(result, words), words)
     return f'{known[:-1]},"return_value":{result}}}'
 

@@ -15,7 +15,6 @@ from ...reports.secrets import Hiding
 from ...sql import statement
 from ...worker.slots.outcomes import unsuccessful
 from ..encryption.arriving import keep_values
-from ..encryption.sealing import MARK
 from .later import hint_of
 from .masks import masked_names
 from .placeholders import Outcome
@@ -77,10 +76,10 @@ def store(
 ) -> Unsuccessful | None:
     job = execution.job
     kept, marks = keep_values(execution.running, values, execution.options)
-    masked = list(dict.fromkeys((*masked, *marks.get(MARK, {}).get("names", ()))))
+    masked = list(dict.fromkeys((*masked, *marks.get(MASKED, ()))))
     parameters = {
         "values": dump_checked(kept),
-        "marks": dump_checked({**({MASKED: masked} if masked else {}), **marks}),
+        "marks": dump_checked({**marks, **({MASKED: masked} if masked else {})}),
         "job_id": job.id,
         "lease_token": job.lease_token,
     }

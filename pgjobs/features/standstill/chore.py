@@ -3,16 +3,20 @@
 import logging
 from time import monotonic
 
+from ...base.texts import in_a_log
 from ...worker.connections.connection import OwnConnection
-from ...worker.slots.atomic import warn_of_long_transactions
+from ...worker.job_log import described
+from ...worker.slots.atomic import open_since
 from ...worker.upkeep.admission import Admitting
 from ...worker.upkeep.chore import NOTHING, Chore, Effects
 from .held_locks import HeldLock, held_locks
 
 logger = logging.getLogger("pgjobs.worker")
+job_logger = logging.getLogger("pgjobs.job")
 
 LOOK_SECONDS = 20.0
 TRANSACTION_SECONDS = 5.0  # between two looks at atomic jobs
+LONG_SECONDS = 60.0  # a transaction that is open for longer gets a warning
 PATIENCE = 10.0  # seconds, while no admission of this worker gets its lock
 
 
@@ -69,9 +73,26 @@ class LongTransactionWarning(Chore):
         super().__init__(TRANSACTION_SECONDS)
 
     def run(self, connection: OwnConnection) -> Effects:
-        warn_of_long_transactions()
-        self.done(monotonic())
+        warn_of_long_transactions(now := monotonic())
+        self.done(now)
         return NOTHING
+
+
+def warn_of_long_transactions(now: float) -> None:
+    """Log, once for each, the atomic jobs that have run for long."""
+    for token, (job, since) in list(open_since.items()):
+        seconds = now - since
+        if seconds < LONG_SECONDS:
+            continue
+        open_since.pop(token, None)
+        job_logger.warning(
+            "Job id=%s task=%s has been in its transaction for %.0f s: VACUUM can "
+            "remove nothing that died since. Split it, or use steps",
+            job.id,
+            in_a_log(job.task),
+            seconds,
+            extra=described(job),
+        )
 
 
 CHORES = (LongTransactionWarning, HeldLockWarning)

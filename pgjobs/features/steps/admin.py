@@ -9,6 +9,7 @@ from ...models.job import Job
 from ...reports.task_words import with_own
 from ...reports.texts import excerpt
 from ...tasks.sensitive import sensitive_words
+from ..encryption.sealing import without_wholes
 from .tables import Step
 
 MOST_STEPS = 200
@@ -35,7 +36,8 @@ def steps_of(job: Job, may_see_results: bool):
         step.shown_name = excerpt(step.name, LONGEST_LINE)
         step.shown_end = exactly(step.finished_at)
         if may_see_results and step.result is not None:
-            step.shown_result = json_block(step.result, words, LONGEST_STEP_RESULT)
+            text = without_wholes(step.result)
+            step.shown_result = json_block(text, words, LONGEST_STEP_RESULT)
         yield step
 
 

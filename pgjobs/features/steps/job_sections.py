@@ -10,6 +10,7 @@ from ...reports.json_text import on_one_line
 from ...reports.task_words import OWN, with_own
 from ...reports.texts import excerpt, one_line
 from ...tasks.sensitive import sensitive_words
+from ..encryption.sealing import without_wholes
 from ..operating.choosing import moment
 from .tables import Step
 
@@ -34,7 +35,7 @@ def steps_of(alias: str, job: Job) -> Iterator[str]:
     yield "steps done:"
     for step in steps[:MOST_STEPS]:
         life = f" (life {step['life']})" if job.life > 1 else ""
-        shown = on_one_line(step["result"] or "null", words)
+        shown = on_one_line(without_wholes(step["result"] or "null"), words)
         result = "" if shown == "null" else f": {excerpt(shown, LONGEST_RESULT)}"
         name = one_line(step["name"])
         yield f"  {name}{life}, {moment(step['finished_at'])}{result}"

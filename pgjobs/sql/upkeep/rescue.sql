@@ -113,6 +113,13 @@ lost AS MATERIALIZED (
                 WHERE job_id = job.id AND life = job.life AND outcome = 'CRASHED'
             )
                 THEN 2
+            -- It runs beside others even then, and the loss may be the fault of one.
+            WHEN job.crashes + 1 >= job.max_crashes AND job.max_crashes > 1
+                AND job.keys ? 'isolated' AND job.max_crashes * 2 > (
+                    SELECT count(*) FROM pgjobs_attempt
+                    WHERE job_id = job.id AND life = job.life AND outcome = 'CRASHED'
+                )
+                THEN 0
             ELSE 1
         END AS counted
     ) AS crash
@@ -150,6 +157,8 @@ rescued AS (
                     WHEN lost.halved IS NOT NULL
                         THEN 'Worker lost under a call of several jobs, which counts for '
                             'none of them. The halves of the call run apart.'
+                    WHEN counted = 0 AND job.crashes > 0
+                        THEN 'Worker lost, perhaps by another job beside it.'
                     WHEN counted = 0 THEN 'Worker lost, perhaps before the job began.'
                     ELSE format(
                         'Worker lost (crash %%s of %%s).', job.crashes + counted,

@@ -2,13 +2,14 @@
 -- one round trip. An error prevents the COMMIT. Cancel wins, because everything can be
 -- rolled back. The token is the guard: a row with it and with an owner is ours. The
 -- mark was set at the beginning of the transaction. Without it the task has ended the
--- transaction.
+-- transaction. In place of the comment stands what pruning looks for: see
+-- features/keeping/successes.py.
 WITH completed AS (
     UPDATE pgjobs_job AS job
     SET status = 'SUCCESSFUL',
         finished_at = clock_timestamp(),
         return_value = %(return_value)s::jsonb,
-        reason = '',
+        reason = '', /*keep*/
         worker_id = NULL,
         worker_name = (SELECT name FROM pgjobs_worker WHERE id = job.worker_id)
     WHERE id = %(id)s

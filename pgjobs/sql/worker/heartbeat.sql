@@ -2,13 +2,13 @@
 INSERT INTO pgjobs_worker AS worker
     (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
      beating_since, lease_until, heartbeat_interval, holds_session_lock, lock_key, version,
-     memory, manifest_id, wanted)
+     memory, children, manifest_id, wanted)
 VALUES
     (%(id)s, %(name)s, %(host)s, %(pid)s, %(queues)s, %(excluded)s, %(slots)s, %(units)s,
      clock_timestamp(), clock_timestamp(), clock_timestamp(),
      clock_timestamp() + make_interval(secs => %(lease)s), %(heartbeat_interval)s,
      %(holds_session_lock)s, %(lock_key)s, %(version)s, %(memory)s,
-     %(manifest_id)s::bigint, %(wanted)s)
+     %(children)s, %(manifest_id)s::bigint, %(wanted)s)
 ON CONFLICT (id) DO UPDATE SET
     heartbeat_at = clock_timestamp(),
     beating_since = CASE
@@ -23,6 +23,7 @@ ON CONFLICT (id) DO UPDATE SET
     holds_session_lock = excluded.holds_session_lock,
     lock_key = excluded.lock_key,
     memory = excluded.memory,
+    children = excluded.children,
     manifest_id = excluded.manifest_id
 RETURNING
     -- The jobs that were asked to stop, in case the notification was lost: see

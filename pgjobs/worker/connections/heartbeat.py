@@ -9,6 +9,7 @@ from time import monotonic
 from typing import NamedTuple
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from ...base.database_errors import text_of
 from ...conf import settings
@@ -180,6 +181,7 @@ class Heartbeat:
             "holds_session_lock": self.lock_key is not None,
             "lock_key": self.lock_key,
             "memory": resident_bytes(),
+            "children": self.row["children"] and Jsonb(self.row["children"]),
             "held": self.held_ids(),
             "leads": leads,
             "with_ready": with_ready,

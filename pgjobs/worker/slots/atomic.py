@@ -1,6 +1,5 @@
 """Atomic tasks: the body, the jobs it enqueues and its completion commit together."""
 
-import logging
 from collections.abc import Callable
 from time import monotonic
 
@@ -11,26 +10,21 @@ from psycopg import ClientCursor
 from psycopg import Error as PostgreSQLError
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from ...base.texts import in_a_log
 from ...base.transactions import writing_only_to
 from ...conf import settings
 from ...exceptions import Cancel, Fail, LeaseLost
 from ...models.job import Job
 from ...queue.claiming import ClaimedJob
-from ...queue.recording import Completed
+from ...queue.recording import Completed, deleting
 from ...sql import statement
-from ..job_log import described, log_failure
+from ..job_log import log_failure
 from .outcomes import Hide, unsuccessful
-
-logger = logging.getLogger("pgjobs.job")
-
-LONG_SECONDS = 60.0  # a transaction that is open for longer gets a warning
 
 # The SQLSTATE that pgjobs_refuse() raises in complete.sql.
 ENDED = "PGJ01"
 OVERTAKEN = "PGJ02"
 
-# By lease token: since when the transactions of this process are open.
+# By lease token: since when the transactions of this worker are open.
 open_since: dict[int, tuple[ClaimedJob, float]] = {}
 
 
@@ -115,12 +109,13 @@ def complete(connection, job: ClaimedJob, return_value: str | None) -> None:
         "ended": ENDED,
         "overtaken": OVERTAKEN,
     }
+    query = statement("complete")
+    if job.keep is not None:
+        query = deleting().completing(query, job.keep)
     with connection.wrap_database_errors:
         try:
             # The server binds parameters in one statement only, so the client does it.
-            ClientCursor(connection.connection).execute(
-                statement("complete"), parameters
-            )
+            ClientCursor(connection.connection).execute(query, parameters)
         except PostgreSQLError as error:
             if error.sqlstate == ENDED:
                 # This attempt may have committed; another one would do everything
@@ -143,20 +138,3 @@ def why_overtaken(job: ClaimedJob) -> Exception:
     if row[1] is None:
         return Fail("The task has changed the row of its own job; it is rolled back.")
     return Cancel("Cancelled while it ran; what it had done is rolled back.")
-
-
-def warn_of_long_transactions() -> None:
-    """Log, once for each, the atomic jobs that have run for long."""
-    for token, (job, since) in list(open_since.items()):
-        seconds = monotonic() - since
-        if seconds < LONG_SECONDS:
-            continue
-        open_since.pop(token, None)
-        logger.warning(
-            "Job id=%s task=%s has been in its transaction for %.0f s: VACUUM can "
-            "remove nothing that died since. Split it, or use steps",
-            job.id,
-            in_a_log(job.task),
-            seconds,
-            extra=described(job),
-        )

@@ -51,6 +51,7 @@ class Executor(Surroundings):
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
+        self.row: dict[str, Any] = {}  # of the worker: its signs of life store it
         self.beside: list[Any] = []  # what features close when the worker ends
         self.submitted = 0  # jobs
         self.given_up = 0  # jobs whose code runs on although they have ended

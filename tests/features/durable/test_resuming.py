@@ -142,13 +142,22 @@ def test_worker_of_other_code_takes_nothing_with_its_claim():
     assert Wait.objects.get().ended_at is None
 
 
-@pytest.mark.parametrize("others", ["", "of today"])
-def test_worker_of_the_same_version_takes_what_another_one_has_asked(others):
-    first, second = Hand(version="of today"), Hand(version=others)
-    waiting(first, event())
+@pytest.mark.parametrize(
+    ("first", "second", "takes"),
+    [
+        ("of today", "of today", True),
+        ("of today", "of yesterday", False),
+        ("of today", "", False),
+        ("", "", False),  # nobody knows
+    ],
+)
+def test_worker_of_the_same_version_takes_what_another_one_has_asked(
+    first, second, takes
+):
+    waiting(Hand(version=first), event())
     publish("order.paid")
-    took = brought(second.claim_one())["steps"]
-    assert bool(took) is bool(others)
+    took = brought(Hand(version=second).claim_one())["steps"]
+    assert bool(took) is takes
 
 
 def test_wait_that_a_deploy_has_renamed_gets_the_event_by_its_new_name():

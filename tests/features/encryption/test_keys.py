@@ -117,7 +117,7 @@ def test_callable_that_fails_says_so_without_its_own_words(by_callable):
 def test_without_the_package_nothing_is_encrypted_and_the_cure_is_named(monkeypatch):
     package = "cryptography.hazmat.primitives.ciphers.aead"
     monkeypatch.setitem(sys.modules, package, None)
-    wanted = r"pip install 'pgjobs\[encryption\]'"
+    wanted = r"pip install 'django-pgjobs\[encryption\]'"
     with keys(SECOND), pytest.raises(NoKey, match=wanted):
         bodies.pay.bind("iban")
 

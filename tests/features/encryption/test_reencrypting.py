@@ -7,8 +7,9 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 
 from pgjobs import enqueue, task
+from pgjobs.features.encryption import reencrypting
 from pgjobs.models import AuditEntry, Job, Schedule
-from tests.actors import Hand, session
+from tests.actors import Hand, execute, session
 from tests.features.encryption import bodies
 from tests.features.encryption.bodies import IBAN
 from tests.features.encryption.keys import FIRST, OTHER, SECOND, id_of, keys
@@ -218,3 +219,58 @@ def test_mark_that_cannot_be_read_hinders_no_other_job(mark):
     assert fine.kwargs["iban"].startswith(id_of(SECOND)), output
     assert f"job {broken.pk}: " in output
     assert code == 1
+
+
+def test_each_statement_reads_few_rows_however_few_are_encrypted(monkeypatch):
+    execute("""
+        INSERT INTO pgjobs_job (task, kwargs)
+        SELECT 'tests.encryption.takes', '{"iban": "plain"}'
+        FROM generate_series(1, 9000)
+    """)
+    with keys(FIRST):
+        job = enqueue(bodies.pay, IBAN)
+    execute("ANALYZE pgjobs_job")
+    read: list[int] = []
+
+    def explained(query, parameters):
+        if query.lstrip().startswith("--") and "store" not in query.lower()[:9]:
+            ((plan,),) = execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}", parameters)
+            read.append(rows_read(plan[0]["Plan"]))
+        return execute(query, parameters)
+
+    monkeypatch.setattr(reencrypting, "execute_on", lambda database: explained)
+    with keys(SECOND, FIRST):
+        reencrypt()
+    assert len(read) >= 2 * 5
+    assert max(read) <= reencrypting.MOST_READ
+    job.refresh_from_db()
+    assert job.kwargs["iban"].startswith(id_of(SECOND))
+
+
+def rows_read(plan: dict) -> int:
+    own = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+    below = [rows_read(each) for each in plan.get("Plans", ())]
+    return max(int(own * plan["Actual Loops"]), *below, 0)
+
+
+def test_output_has_no_control_characters_of_what_rows_hold():
+    with keys(FIRST):
+        job = enqueue(bodies.pay_all.using(queue_name="later"), **{"a\x1b[31m\nb": "x"})
+        Schedule.objects.create(
+            name="old\x1b[31m\nKey",
+            task=bodies.pay.name,
+            every="01:00:00",
+            kwargs={"iban": IBAN},
+        )
+        changed = dict.fromkeys(job.kwargs, f"{id_of(FIRST)}:AAAA\x1b[31m")
+        Job.objects.filter(pk=job.pk).update(kwargs=changed)
+        other = enqueue(bodies.pay, IBAN)
+        Job.objects.filter(pk=other.pk).update(kwargs={"iban": "\x1b[31mx:AAAA" * 99})
+    with keys(SECOND, FIRST):
+        output, code = reencrypt()
+    assert code == 1
+    assert f"job {job.pk}: " in output
+    assert f"job {other.pk}: " in output
+    assert "schedule old" in output
+    assert all(line.isprintable() for line in output.splitlines())
+    assert max(map(len, output.splitlines())) < 400

@@ -6,20 +6,29 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from pgjobs import enqueue, enqueue_many
+from pgjobs import enqueue, enqueue_many, result
 from pgjobs.exceptions import InvalidTask
 from pgjobs.features.keeping.chore import prune_successes
-from pgjobs.features.keeping.successes import Client
+from pgjobs.features.keeping.successes import MARK, Client
 from pgjobs.models import Job
 from pgjobs.models.progress import Progress
 from pgjobs.queue import recording
 from pgjobs.queue.claiming import ClaimedJob, Success
 from pgjobs.queue.slices import OLDEST
 from pgjobs.queue.upkeep import ALL_DUE
-from tests.actors import WAITING_SESSIONS, Hand, execute, hours, in_thread, session
+from tests.actors import (
+    WAITING_SESSIONS,
+    Hand,
+    Session,
+    admit,
+    execute,
+    hours,
+    in_thread,
+    session,
+)
 from tests.processes import drain, shared_queue, wait_for
 from tests.support import dependent_tasks
-from tests.tasks import noop
+from tests.tasks import echo, noop
 
 pytestmark = shared_queue
 
@@ -277,6 +286,69 @@ def test_stored_success_is_pruned_once_nothing_needs_it():
     drain()
     assert prune() == 1
     assert not Job.objects.filter(pk=job.id).exists()
+
+
+def mark_as_awaited(session: Session, id: int) -> None:
+    session.execute(MARK, {"id": id})
+
+
+def name_as_last_run(session: Session, id: int) -> None:
+    session.execute(
+        "INSERT INTO pgjobs_schedule (name, task, every, last_job_id)"
+        " VALUES ('often', 'tests.noop', '1 hour', %(id)s)",
+        {"id": id},
+    )
+
+
+def deliver_an_event(session: Session, id: int) -> None:
+    session.execute(
+        "WITH event AS ("
+        " INSERT INTO pgjobs_event (name, payload) VALUES ('a.b', '{}') RETURNING id)"
+        " INSERT INTO pgjobs_delivery (job_id, event_id, task)"
+        " SELECT %(id)s, id, 'tests.noop' FROM event",
+        {"id": id},
+    )
+
+
+def come_from_a_running_parent(session: Session, id: int) -> None:
+    parent = enqueue(noop)
+    session.execute(
+        "UPDATE pgjobs_job"
+        " SET meta = jsonb_build_object('parent_id', %(parent)s::bigint)"
+        " WHERE id = %(id)s",
+        {"id": id, "parent": parent.pk},
+    )
+
+
+def name_for_its_result(session: Session, id: int) -> None:
+    echo.using(after=Job.objects.get(pk=id)).enqueue(result)
+    admit()
+
+
+@pytest.mark.parametrize(
+    "need",
+    [
+        mark_as_awaited,
+        name_as_last_run,
+        deliver_an_event,
+        come_from_a_running_parent,
+        name_for_its_result,
+    ],
+)
+def test_stored_success_that_something_needs_is_not_pruned(need):
+    """Something else had needed both when they ended."""
+    hand, jobs = claimed(2)
+    for job in jobs:
+        name_as_predecessor(job)
+    record(hand, *jobs)
+    Job.objects.filter(status__in=["READY", "WAITING"]).delete()
+    needed = jobs[0]
+    with session() as process:
+        need(process, needed.id)
+        assert prune() == 1
+        assert set(Job.objects.filter(status="SUCCESSFUL").values_list("pk")) == {
+            (needed.id,)
+        }
 
 
 def test_other_successes_are_not_pruned():

@@ -4,6 +4,7 @@ import logging
 
 import psycopg
 import pytest
+from django.test import override_settings
 
 from pgjobs import enqueue, enqueue_many, signals, task
 from pgjobs.exceptions import ResultGone
@@ -244,6 +245,20 @@ def test_atomic_job_is_stored_and_pruned():
 @task(name="tests.keeping.atomic_add", atomic=True)
 def atomic_add(a: int) -> int:
     return a + 1
+
+
+@pytest.mark.parametrize(("setting", "pruned"), [("failed", 1), ("all", 0)])
+def test_setting_of_the_worker_decides_about_an_atomic_job_of_a_plain_insert(
+    setting, pruned
+):
+    execute(
+        "INSERT INTO pgjobs_job (task, kwargs)"
+        " VALUES ('tests.keeping.atomic_add', '{\"a\": 1}')"
+    )
+    with override_settings(PGJOBS={"KEEP": setting}):
+        drain()
+    assert Job.objects.get().status == "SUCCESSFUL"
+    assert prune_successes(execute, OLDEST, ALL_DUE).number == pruned
 
 
 def test_jobs_with_a_lock_are_stored_and_pruned():

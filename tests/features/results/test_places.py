@@ -160,20 +160,37 @@ def test_results_of_too_many_bytes_fail_the_job(settings):
     assert "bytes of JSON, more than the 1000 of ten times" in last.reason
 
 
-def test_results_of_too_many_jobs_fail_the_job(db):
+def job_after_a_group_of(number: int) -> Job:
+    """Return a job that has got the results of so many jobs, or has failed."""
     hand = Hand()
-    batch = enqueue(group([echo.bind(5)]))
+    batch = enqueue(group([echo.bind(number)]))  # without a place: it comes last
     (member,) = hand.claim()
-    assert hand.succeed(member, "5")
+    assert hand.succeed(member, str(number))
     execute(
         "INSERT INTO pgjobs_job (task, status, finished_at, keys, batch_id,"
         " return_value) SELECT 'tests.echo', 'SUCCESSFUL', now(), jsonb_build_object("
-        "'batch_id', %(id)s::bigint), %(id)s, '5' FROM generate_series(1, 10000)",
-        {"id": batch.pk},
+        "'batch_id', %(id)s::bigint, 'place', number), %(id)s, to_jsonb(number)"
+        " FROM generate_series(1, %(others)s) AS number",
+        {"id": batch.pk, "others": number - 1},
     )
-    last = echo.using(after=batch).enqueue(results)
+    last = ends_of.using(after=batch).enqueue(results)
     drain()
     last.refresh_from_db()
+    return last
+
+
+@task(name="tests.results.ends_of")
+def ends_of(values: list[int]) -> list[int]:
+    assert values == [*range(1, len(values) + 1)]
+    return [len(values), values[-1]]
+
+
+def test_results_of_ten_thousand_jobs_are_a_list(db):
+    assert job_after_a_group_of(10_000).return_value == [10_000, 10_000]
+
+
+def test_results_of_too_many_jobs_fail_the_job(db):
+    last = job_after_a_group_of(10_001)
     assert last.status == "FAILED"
     assert "more than 10000 jobs" in last.reason
 
