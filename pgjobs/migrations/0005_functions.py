@@ -1878,6 +1878,12 @@ BEGIN
         AND has_table_privilege('pgjobs_override', 'SELECT')
     THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
+        -- A snapshot of before may not see a pause; that of an admission does.
+        IF NEW.line IS NULL
+            AND current_setting('transaction_isolation') <> 'read committed'
+        THEN
+            NEW.line := 'arrived';
+        END IF;
         IF NEW.line IS NOT NULL THEN
             NEW.status := 'WAITING';
             NEW.waiting_for := 'limit';
@@ -6791,7 +6797,9 @@ DECLARE
 BEGIN
     -- Before it looks it has a number, by which workers wait for it: see note_pauses.sql.
     PERFORM pg_current_xact_id();
-    IF has_table_privilege('pgjobs_override', 'SELECT') THEN
+    IF current_setting('transaction_isolation') = 'read committed'
+        AND has_table_privilege('pgjobs_override', 'SELECT')
+    THEN
         is_seen := EXISTS (
             SELECT FROM pgjobs_override
             WHERE kind = 'task' AND paused_at IS NOT NULL
@@ -6813,10 +6821,14 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_stop_job() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    is_sure boolean := false;
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
-    ELSE
+        is_sure := current_setting('transaction_isolation') = 'read committed';
+    END IF;
+    IF NEW.line IS NULL AND NOT is_sure THEN
         NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN

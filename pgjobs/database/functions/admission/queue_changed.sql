@@ -81,6 +81,12 @@ BEGIN
         AND has_table_privilege('pgjobs_override', 'SELECT')
     THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
+        -- A snapshot of before may not see a pause; that of an admission does.
+        IF NEW.line IS NULL
+            AND current_setting('transaction_isolation') <> 'read committed'
+        THEN
+            NEW.line := 'arrived';
+        END IF;
         IF NEW.line IS NOT NULL THEN
             NEW.status := 'WAITING';
             NEW.waiting_for := 'limit';
