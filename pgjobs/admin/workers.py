@@ -11,6 +11,7 @@ from django.db.models import (
     ExpressionWrapper,
     F,
     OuterRef,
+    Q,
     Subquery,
     Sum,
     TextChoices,
@@ -25,9 +26,10 @@ from django.utils.translation import gettext_lazy as _
 from ..features import entries
 from ..models.job import Job
 from ..models.job_choices import Status
-from ..models.worker import Worker
+from ..models.worker import STOP, Worker
+from .acting import ActingAdmin, permitted
 from .links import list_url
-from .listing import ReadOnlyAdmin
+from .listing import ReadOnly
 from .markup import full, lasting, moment, short, size, status_word
 
 LONGEST_TEXT = 2_000
@@ -39,10 +41,12 @@ class Health(TextChoices):
     ALIVE = "ALIVE", _("Alive")
     LATE = "LATE", _("Late")
     LOST = "LOST", _("Lost")
+    QUIET = "QUIET", _("Quiet")
+    STOPPING = "STOPPING", _("Stopping")
 
 
 @admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
+class WorkerAdmin(ReadOnly, ActingAdmin):
     """Workers. A live one makes its row; a dead one's is removed by the others."""
 
     list_display = (
@@ -61,6 +65,8 @@ class WorkerAdmin(ReadOnlyAdmin):
     list_display_links = ("short_name",)
     when_empty = _("No worker is alive. Start one with: manage.py runjobs")
     ordering = ("name", "id")
+    acts = bulk_acts = tuple(entries("worker_acts", "ACTS"))
+    has_order_permission = permitted("order_worker")
     fields = (
         "full_name",
         "health_word",
@@ -106,10 +112,15 @@ class WorkerAdmin(ReadOnlyAdmin):
                 health=Case(
                     When(lease_until__lt=Now(), then=Value(Health.LOST)),
                     When(silent_for__gt=F("patience"), then=Value(Health.LATE)),
+                    When(wanted=STOP, then=Value(Health.STOPPING)),
+                    When(~Q(wanted=""), then=Value(Health.QUIET)),
                     default=Value(Health.ALIVE),
                 )
             )
         )
+
+    def preview(self, act, row):
+        return super().preview(act, row) | {"running": row.jobs_running}
 
     short_name = short("name", _("name"))
     full_name = full("name", _("name"))

@@ -40,6 +40,7 @@ FEATURES: tuple[str, ...] = (
     "chunks",
     "isolation",
     "job_pages",
+    "workers",
 )
 
 

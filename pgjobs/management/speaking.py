@@ -39,6 +39,15 @@ class HelpfulCommand(BaseCommand):
         options |= examples_of(subcommand)
         return super().create_parser(prog_name, subcommand, **options)
 
+    def run_from_argv(self, argv):
+        # What is no UTF-8 comes as surrogates, which no database takes.
+        for text in argv:
+            if any("\ud800" <= each <= "\udfff" for each in text):
+                given = ascii(text)
+                self.stderr.write(f"Error: the argument {given} is not UTF-8.")
+                sys.exit(2)
+        super().run_from_argv(argv)
+
 
 class QuietCommand(HelpfulCommand):
     """A command that ends in silence when what reads its output has left."""

@@ -147,6 +147,19 @@ class Migration(migrations.Migration):
             name='leads_until',
             field=models.DateTimeField(blank=True, db_comment='Until then the other workers leave the upkeep to this one. NULL: they do not.', null=True, verbose_name='leads until'),
         ),
+        migrations.AddField(
+            model_name='worker',
+            name='wanted',
+            field=models.CharField(blank=True, db_comment='What operators want of it: quiet (it claims no more) or stop. Empty: nothing.', db_default='', default='', max_length=10, verbose_name='wanted'),
+        ),
+        migrations.AlterModelOptions(
+            name='auditentry',
+            options={'default_permissions': ('view',), 'verbose_name': 'audit entry', 'verbose_name_plural': 'audit entries'},
+        ),
+        migrations.AlterModelOptions(
+            name='worker',
+            options={'default_permissions': ('view',), 'permissions': [('order_worker', 'Can quiet and stop workers')], 'verbose_name': 'worker', 'verbose_name_plural': 'workers'},
+        ),
         migrations.AlterField(
             model_name='rate',
             name='full_at',

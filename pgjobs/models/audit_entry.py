@@ -122,8 +122,8 @@ class AuditEntry(Table):
     failed = False
 
     class Meta:
-        verbose_name = _("entry of the audit trail")
-        verbose_name_plural = _("audit trail")
+        verbose_name = _("audit entry")
+        verbose_name_plural = _("audit entries")
         db_table_comment = (
             "What people did, by a page of the admin, a command or a function of SQL."
         )

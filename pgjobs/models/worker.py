@@ -6,6 +6,7 @@ from ..base.queue_database import QueueManager
 from .table import Table
 
 LONGEST_NAME = 200  # that is shown: SQL may have stored any
+QUIET, STOP = "quiet", "stop"  # what operators want of a worker
 
 
 class Worker(Table):
@@ -108,6 +109,16 @@ class Worker(Table):
         "idle, memory in bytes, and how many died, by cause. NULL: it had none yet.",
     )
 
+    wanted = models.CharField(
+        _("wanted"),
+        max_length=10,
+        db_default="",
+        default="",
+        blank=True,
+        db_comment="What operators want of it: quiet (it claims no more) or stop. "
+        "Empty: nothing.",
+    )
+
     # No constraint: the manifest may be gone.
     manifest_id = models.BigIntegerField(
         _("manifest"),
@@ -125,12 +136,15 @@ class Worker(Table):
             "Live processes of runjobs. One without a row counts as dead."
         )
         default_permissions = ("view",)
+        permissions = [("order_worker", _("Can quiet and stop workers"))]
 
     def __str__(self) -> str:
         return self.name[:LONGEST_NAME]
 
     def serves(self, queue_name: str) -> bool:
         """Whether the worker takes jobs of this queue."""
+        if self.wanted:
+            return False
         if self.queues:
             return queue_name in self.queues.split(",")
         return queue_name not in self.excluded.split(",")

@@ -13,6 +13,7 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 from django.utils.timezone import now
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from ..base.moments import local
 from ..models.job import Job
@@ -31,6 +32,14 @@ MAY_READ_ARGUMENTS = """
 SELECT has_column_privilege('pgjobs_job', 'kwargs', 'SELECT')
     AND has_column_privilege('pgjobs_job', 'args', 'SELECT')
 """
+
+
+PAUSED = {
+    "task": _("waits because the task %(name)s is paused"),
+    "lock": _("waits because its lock is paused"),
+    "limit": _("waits because its limit is paused"),
+    "rate": _("waits because its rate is paused"),
+}
 
 
 class Obstacle(NamedTuple):
@@ -126,9 +135,9 @@ def described(obstacle: Obstacle, workers: Iterable[Worker]) -> str:
             return gettext("waits for a worker to admit it")
         case "paused":
             # The key of a lock, limit or rate is made of arguments: not all may see it.
-            whole = obstacle.key or "?"
-            what = whole if whole.startswith("task ") else whole.split(" ")[0]
-            return gettext("%(what)s is paused") % {"what": what}
+            kind, _sign, name = (obstacle.key or "?").partition(" ")
+            text = PAUSED.get(kind, gettext("waits because its key is paused"))
+            return text % {"name": name}
         case "unserved":
             return gettext("waits until its queue is served")
         case None:

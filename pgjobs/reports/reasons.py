@@ -44,6 +44,9 @@ class Situation:
                 text = gettext("was due %(time)s; a worker lets it run in a moment")
                 late = Remark(text % {"time": moment(job.run_after)})
                 return self.queue_reason(job.queue_name) or late
+            case "RUNNING" if all(each.pk != job.worker_id for each in self.workers):
+                text = gettext("its worker is lost; another one will rescue the job")
+                return Remark(text, "worker")
         return None
 
     def is_late(self, job: Job) -> bool:
@@ -95,11 +98,11 @@ class Situation:
 
 
 def reasons(database: str, jobs: Iterable[Job]) -> dict[int, Remark]:
-    """Return why these jobs do not run; jobs that nothing holds back are missing.
+    """Return why these jobs do not run, or no longer; others are missing.
 
     It takes at most six queries, however many jobs there are.
     """
-    queued = [job for job in jobs if job.status in QUEUED]
+    queued = [job for job in jobs if job.status in (*QUEUED, Status.RUNNING)]
     if not queued:
         return {}
     situation = look(database, queued)

@@ -15,7 +15,7 @@ from ..models.queue import Queue
 from ..models.worker import Worker
 from .obstacles import described, lines, obstacles
 from .pauses import with_person
-from .reading import rows_with_keys
+from .reading import rows_of, rows_with_keys
 from .remarks import Remark, Seen
 from .units import units_in_use
 
@@ -64,6 +64,7 @@ class WorkerStatus:
     heartbeat_seconds: float
     is_alive: bool
     memory: int | None  # bytes, as the worker measured them; None before its first beat
+    wanted: str = ""  # quiet or stop, if operators have said so
 
 
 @dataclass
@@ -74,6 +75,8 @@ class WaitingStatus:
     key: str  # empty unless it is a lock, limit or rate
     number: int  # at most MOST_COUNTED of obstacles.py
     first: str  # what the first of them waits for, in words
+    first_id: int | None = None  # the first of them
+    blocker_id: int | None = None  # the job for which it waits
 
 
 @dataclass
@@ -86,19 +89,16 @@ class Overview:
     remarks: list[Remark] = field(default_factory=list)  # and all else to be said
 
 
-def overview(database: str) -> Overview:
-    """Return the state of the queue in this database."""
-    jobs, seen = Job.objects.using(database), seen_in(database)
+def overview(database: str, seen: Seen | None = None) -> Overview:
+    """Return the state of the queue in this database, by what was `seen` already."""
+    jobs, seen = Job.objects.using(database), seen or seen_in(database)
     queues = queue_statuses(database, seen.now)
     remarks = [each for look in entries("remarks", "LOOKS") for each in look(seen)]
     return Overview(
         queues=add_known(queues, Queue.objects.using(database), seen.now),
         workers=worker_statuses(jobs, seen.workers, seen.now),
         waiting=waiting_statuses(database, seen.alive),
-        finished={
-            str(status): jobs.with_status(status)[:MOST_COUNTED].count()
-            for status in (Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED)
-        },
+        finished=dict(rows_of(database, "ended_counts", {"most": MOST_COUNTED})),
         problems=[remark.text for remark in remarks if remark.is_problem],
         remarks=remarks,
     )
@@ -145,6 +145,8 @@ def waiting_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
             key=obstacle.key or "",
             number=number,
             first=described(obstacle, alive),
+            first_id=obstacle.job_id,
+            blocker_id=obstacle.blocker_id,
         )
         for obstacle, number in lines(database)
         if obstacle.waiting_for is not None
@@ -156,7 +158,9 @@ def linked_statuses(database: str, alive: list[Worker]) -> list[WaitingStatus]:
     found = rows_with_keys(database, "linked", LINKED)
     now = obstacles(database, [first for _, _, first in found])
     return [
-        WaitingStatus(kind, "", number, described(now[first], alive))
+        WaitingStatus(
+            kind, "", number, described(now[first], alive), first, now[first].blocker_id
+        )
         for kind, number, first in found
         if first in now
     ]
@@ -195,6 +199,7 @@ def worker_statuses(jobs, workers, now: datetime) -> list[WorkerStatus]:
             heartbeat_seconds=(now - instant(worker.heartbeat_at)).total_seconds(),
             is_alive=instant(worker.lease_until) > now,
             memory=worker.memory,
+            wanted=worker.wanted,
         )
         for worker in workers
     ]

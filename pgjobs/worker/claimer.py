@@ -77,7 +77,7 @@ class Capacity:
         self.most = options.most_prefetched if options.units is None else 0
         self.bound = self.most  # of the next claim: few of the jobs may wait here
         self.seconds = PREFETCH_SECONDS  # that a run takes on average
-        self.processes = most_isolated(options)
+        self.processes = most_isolated(options)  # of isolated jobs, at a time
         # As which longer runs count: one long run keeps only its own slot.
         self.longest = PREFETCH_SECONDS / SHARE / options.slots
         if self.most:
@@ -299,22 +299,23 @@ class Claimer:
 
     def begin(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hand jobs that were claimed to the slots."""
-        if jobs:
-            for name in {job.task for job in jobs}:
-                task = registry.find(name)
-                if task is not None and task.options.gathered is not None:
-                    jobs = task.options.gathered(self, jobs)  # the others have begun
-                    break
-            was_idle = self.in_flight.is_empty
-            self.recorder.executor.submit(self.in_flight.claim(jobs))
-            if was_idle:
-                # Let the slot's thread go first. Beside other jobs this costs switches.
-                sleep(0)
-            for observer in self.recorder.observers:
-                observer.claimed(jobs)
-            names = {job.queue_name for job in jobs}
-            if not names <= self.upkeep.new_queues.known:
-                self.upkeep.new_queues.meet(names)
+        for name in {job.task for job in jobs}:
+            task = registry.find(name)
+            if task is not None and task.options.gathered is not None:
+                jobs = task.options.gathered(self, jobs)  # the others have begun
+                break
+        if not jobs:
+            return
+        was_idle = self.in_flight.is_empty
+        self.recorder.executor.submit(self.in_flight.claim(jobs))
+        if was_idle:
+            # Let the slot's thread go first. Beside other jobs this costs switches.
+            sleep(0)
+        for observer in self.recorder.observers:
+            observer.claimed(jobs)
+        names = {job.queue_name for job in jobs}
+        if not names <= self.upkeep.new_queues.known:
+            self.upkeep.new_queues.meet(names)
 
     def claim(self, room: Room, fetch: Fetch) -> Claimed:
         """Record successes and claim; if jobs may wait, admit in between."""

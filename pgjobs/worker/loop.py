@@ -16,6 +16,7 @@ import psycopg
 from .. import signals
 from ..exceptions import DatabaseLost
 from ..features import entries
+from ..models.worker import STOP
 from ..tasks.registry import registry
 from .claimer import Capacity, Claimer
 from .connections.bell import Bell
@@ -41,6 +42,7 @@ from .upkeep.survey import View
 
 logger = logging.getLogger("pgjobs.worker")
 
+ORDER = "order"  # the payload on the worker's own channel when its row has a new one
 DRAIN_PATIENCE = 600.0  # seconds; a drain whose claims fail for longer gives up
 
 
@@ -120,6 +122,7 @@ class Loop:
             self.asked_to_cancel,
             asks_for_ready=self.asks_for_ready,
             on_beat=self.met_beat,
+            on_order=self.obey,
         )
         self.announcer = Announcer(options.database)
         self.recorder = Recorder(
@@ -183,7 +186,7 @@ class Loop:
             Listener.CHANNEL: self.hear_of_queue,
             Listener.ADMISSION: self.admitting.hear,
             Listener.RESIGNED: lambda _: self.heartbeat.beat_soon(),
-            own_channel(self.id): self.upkeep.cancel_requests.hear,
+            own_channel(self.id): self.hear_of_own,
             Listener.MISSED: self.expect_all,
             **{chore.channel: chore.hear for chore in self.upkeep.heard},
         }
@@ -208,6 +211,12 @@ class Loop:
                 observer.notified()
         self.rule.wake()
 
+    def hear_of_own(self, payload: str) -> None:
+        """Take a notification that is for this worker alone."""
+        if payload == ORDER:
+            self.heartbeat.beat_soon()
+        self.upkeep.cancel_requests.hear(payload)
+
     def expect_all(self, _: str) -> None:
         """Fetch all that may have been notified while nothing listened."""
         self.rule.wake()
@@ -221,6 +230,14 @@ class Loop:
         """Claim no more and end once the jobs have; safe in a signal handler."""
         self.lifetime.signals += 1
         self.bell.ring()
+
+    def obey(self, wanted: str) -> None:
+        """Do what operators want of the worker. The heartbeat's thread calls this."""
+        logger.info("Worker name=%s was told wanted=%s", self.options.name, wanted)
+        self.lifetime.is_quiet = bool(wanted)
+        if wanted == STOP and not self.lifetime.signals:
+            self.stop()
+        self.bell.wake()
 
     def nudge(self) -> None:
         """Fetch now, as after the poll interval; from any thread."""

@@ -106,5 +106,6 @@ def worker_row(options: WorkerOptions) -> dict:
         "version": settings.VERSION,
         "children": None,
         "manifest_id": None,
+        "wanted": "",
         **{name: of(options.database) for name, of in entries("start", "OF_WORKER")},
     }

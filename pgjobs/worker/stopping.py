@@ -38,6 +38,7 @@ class Lifetime:
         self.end = inf if longest is None else monotonic() + longest
         self.signals = 0  # how often it was asked to stop
         self.is_too_large = False
+        self.is_quiet = False  # it claims nothing, and does not end for that
 
     @property
     def is_over(self) -> bool:
@@ -55,7 +56,7 @@ class Lifetime:
     @property
     def left_to_claim(self) -> float:
         """Return how many jobs the worker may claim before it ends."""
-        return self.most - self.executor.submitted
+        return 0 if self.is_quiet else self.most - self.executor.submitted
 
     @property
     def ends_when_idle(self) -> bool:

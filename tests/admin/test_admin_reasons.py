@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from pgjobs.models import Queue
+from pgjobs.reports.reasons import reasons
 from tests.operators import LIST, make_job, make_worker, operator, page_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -120,3 +121,15 @@ def test_running_and_finished_jobs_have_no_reason_to_wait(client):
         assert "Why it does not run" not in text_of(
             client.get(page_of(make_job(status)))
         )
+
+
+def test_running_job_says_that_its_worker_is_lost():
+    before = timezone.now() - timedelta(minutes=5)
+    lost = make_worker("gone", lease_until=before, heartbeat_at=before)
+    of_lost = make_job("RUNNING", worker_id=lost.pk, attempts=1)
+    of_living = make_job("RUNNING")
+    page = text_of(operator("view_job", "view_worker").get(LIST))
+    said = "its worker is lost; another one will rescue the job"
+    assert page.count(f">{said}</") == 1
+    why = reasons("default", [of_lost, of_living])
+    assert list(why) == [of_lost.pk]

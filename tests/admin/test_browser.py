@@ -288,6 +288,11 @@ def test_job_is_one_line_of_the_list(width, height, least, highest, shown):
     assert max(page.evaluate(f"{ROWS}.map(box => box.height)")) <= highest
 
 
+def test_overview_is_short_on_a_phone(shown):
+    page = shown("overview", 390)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2_600
+
+
 def test_acts_on_many_appear_with_the_first_tick(shown):
     page = shown("list", 1440)
     display = "getComputedStyle(document.querySelector('.actions')).display"

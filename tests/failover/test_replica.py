@@ -13,8 +13,8 @@ from django.db import connections
 from django.urls import path
 
 from pgjobs.admin import DatabaseSite
+from pgjobs.features.desk.replica import replica_age
 from pgjobs.models import Job
-from pgjobs.reports.replica import replica_age
 from tests.failover.test_failover import environment, job_on, running_pair
 from tests.operators import text_of
 from tests.processes import ROOT, wait_for

@@ -85,6 +85,7 @@ OF_APPLICATION = {
     "next_due",
     "no_worker",
     "notification_queue",
+    "order",
     "pack_jobs",
     "pack_rest",
     "pack_schedules",

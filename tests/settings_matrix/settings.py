@@ -10,7 +10,7 @@ CASE = json.loads(os.environ["PGJOBS_MATRIX"])
 INSTALLED_APPS = [
     *CASE.get("theme", ()),
     "admin_actions",
-    "django.contrib.admin",
+    CASE.get("admin", "django.contrib.admin"),
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

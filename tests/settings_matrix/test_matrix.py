@@ -103,6 +103,8 @@ CASES = (
         ),
     ),
     Case("unfold", {"theme": ["unfold"]}),
+    Case("jazzmin", {"theme": ["jazzmin"]}),
+    Case("site", {"admin": "tests.settings_matrix.site.OwnAdminConfig"}),
 )
 
 
@@ -168,8 +170,8 @@ def manage(case: Case, *words: str, code: int = 0) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name, indirect=True)
 def test_project_with_these_settings_migrates_runs_and_is_looked_at(case):
-    if case.settings.get("theme"):
-        pytest.importorskip("unfold")
+    for theme in case.settings.get("theme", ()):
+        pytest.importorskip(theme)
     manage(case, "migrate", "--verbosity", "0")
     if case.renamed:
         rename_schema(case)

@@ -24,6 +24,7 @@ from django.utils import timezone  # noqa: E402
 
 from pgjobs import enqueue, publish  # noqa: E402
 from pgjobs.models import Job, Queue, Schedule  # noqa: E402
+from tests.operators import make_worker  # noqa: E402
 from tests.settings_matrix import tasks  # noqa: E402
 
 MOST_PAGES = 150
@@ -74,6 +75,7 @@ def look() -> None:
         act()
     client = Client()
     client.force_login(User.objects.using("default").get())
+    make_worker("web1")
     visit(client)
     with collecting("buttons"):
         press_buttons(client)
@@ -117,6 +119,10 @@ def visit(client: Client) -> None:
             elif "html" in response.headers.get("Content-Type", ""):
                 waiting += ADDRESS.findall(response.content.decode())
     assert len(seen) > 30, seen  # it has not stopped at the first page
+    for model in admin.site._registry:
+        if model._meta.app_label == "pgjobs" and model._meta.managed:
+            its = f"/admin/pgjobs/{model._meta.model_name}/"
+            assert any(each.startswith(its) for each in seen), f"{its} was not visited"
 
 
 def forms():
@@ -126,7 +132,11 @@ def forms():
             for row in model.objects.using("default").order_by("pk")[:10]:
                 yield reverse(f"admin:{name}", args=(row.pk,))
     yield from (
+        "/admin/",
+        "/admin/pgjobs/overview/",
         "/admin/pgjobs/job/overview/",
+        "/admin/pgjobs/endedworker/",
+        "/admin/pgjobs/auditentry/",
         "/admin/pgjobs/job/?status=FAILED",
         "/admin/pgjobs/schedule/add/",
     )

@@ -24,24 +24,44 @@ from ...admin.listing import LONGEST_TERM, ReadOnlyAdmin
 from ...admin.markup import LONGEST_CELL, breakable, exact, exactly, full, short
 from ...base.ids import read_id
 from ...models.audit_entry import AuditEntry, Via
-from ...reports.job_rows import json_lines
 from ...reports.texts import excerpt
 from ..desk.overview import ACTS, act_in_words, name_of_model
 from ..job_pages.export import CONTENT_TYPES, all_of_list, counted, csv_lines
+from ..job_pages.job_rows import json_lines
 
 # Nothing but the time has an index: an act of months ago is found by an export.
 LOOKED_AT = 100_000
+LATEST = 1_000  # entries whose acts are offered
+MOST_ACTS = 20
 COLUMNS = (
     *("id", "at", "actor", "via", "act", "model", "object_id", "number", "chosen"),
     "note",
 )
-MODELS = ("batch", "errorgroup", "event", "job", "override", "queue", "schedule")
+MODELS = (
+    "batch",
+    "errorgroup",
+    "event",
+    "job",
+    "override",
+    "queue",
+    "schedule",
+    "worker",
+)
 
 
 class ActFilter(ChoiceFilter):
+    """Offers the acts of the latest entries: all would be a long list."""
+
     title = _("act")
     parameter_name = "act"
-    choices_by_name = {name: (word, {"act": name}) for name, word in ACTS.items()}
+
+    def lookups(self, request, model_admin):
+        latest = AuditEntry.objects.order_by("-id").values("act")[:LATEST]
+        names = {entry["act"] for entry in latest}
+        if chosen := request.GET.get(self.parameter_name):
+            names.add(chosen)
+        known = [(name, ACTS[name]) for name in sorted(names & ACTS.keys())]
+        return known[:MOST_ACTS]
 
     def queryset(self, request, queryset):
         # Features and SQL may store others, which a link of the page names.
@@ -141,7 +161,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         context = {
             f"export_{kind}": f"{self.url_of_export(kind)}?{query.urlencode()}"
             for kind in CONTENT_TYPES
-        }
+        } | {"title": gettext("Audit trail")}
         is_cut = is_narrowed(request) and latest_id() > LOOKED_AT
         cut = {"cut_at": LOOKED_AT if is_cut else None}
         return super().changelist_view(request, context | cut | (extra_context or {}))

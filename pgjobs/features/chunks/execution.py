@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from math import ceil, log2
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,7 @@ class HidingOfAll(Hiding):
     """Masks what the jobs of a call have in common, and what `own` masks of some."""
 
     own: Sequence[Any] = ()
+    is_encrypted = False  # whether any of the jobs has encrypted values
 
     def __call__(self, text: str) -> str:
         for each in self.own:
@@ -204,7 +206,12 @@ class MemberExecution(Execution):
         return Success(self.job.id, self.job.lease_token, text)
 
     def judged(self, error: BaseException) -> Unsuccessful:
-        """Return what an error means for this job."""
+        """Return what an error means for this job.
+
+        Who reports the error knows this job alone. The error may quote them all.
+        """
+        with suppress(AttributeError):  # of a class with slots
+            error.pgjobs_hide = self.hide  # type: ignore[attr-defined]
         return self.ended_by(error)
 
 
@@ -288,6 +295,7 @@ class Calling(Execution):
         self.common.own = own
         for member in self.members:
             member.hide = member.running.hide = self.common
+            self.common.is_encrypted |= member.running.seal is not None
         seals = (member.running.seal for member in self.members)
         self.running.seal = next(filter(None, seals), None)  # for reports of errors
 

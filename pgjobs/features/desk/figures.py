@@ -120,8 +120,12 @@ def figures(
     period: Period,
     task: str | None = None,
     queue_name: str | None = None,
+    now: datetime | None = None,
 ) -> Figures:
-    """Return the sums of a period; of a task or of a queue, if one is named."""
+    """Return the sums of a period; of a task or of a queue, if one is named.
+
+    `now`: the time of the database, where it is known.
+    """
     parameters = {
         "span": int(period.span),
         "seconds": period.seconds,
@@ -130,10 +134,10 @@ def figures(
         "most": MOST_TASKS + period.seconds // period.step + 1,
     }
     rows = rows_of(database, "figures", parameters)
-    now = database_time(database).timestamp()
+    ends_at = (now or database_time(database)).timestamp()
     tasks = [Sums(*row) for is_task, *row in rows if is_task]
     spans = {int(row[0]): Sums(*row) for is_task, *row in rows if not is_task}
-    every = [spans.get(start, Sums(str(start))) for start in starts(period, now)]
+    every = [spans.get(start, Sums(str(start))) for start in starts(period, ends_at)]
     return Figures(tasks[:MOST_TASKS], every)
 
 

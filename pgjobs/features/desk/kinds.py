@@ -4,7 +4,8 @@ Each statement reads by an index, and no more than a fixed number of rows.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 
 from django.utils.translation import gettext, ngettext, pgettext
 
@@ -66,16 +67,21 @@ def end_in_words(how: str, age: float) -> str:
     return text % {"time": seconds_in_words(max(age, 0))}
 
 
+@lru_cache(maxsize=8)
+def lost_workers(database: str, now: datetime) -> list[tuple]:
+    """Return the workers that were lost in the hour before; two kinds ask for them."""
+    return rows_of(database, "lost_workers", {"most": LOST_NAMED})
+
+
 def workers_lost(seen: Seen, most: int) -> Iterable[Remark]:
     """Say that so many workers were lost in the last hour."""
-    lost = rows_of(seen.database, "lost_workers", {"most": LOST_NAMED})
+    lost = lost_workers(seen.database, seen.now)
     if len(lost) >= most:
         yield lost_in_words(lost)
 
 
 def worker_lost(seen: Seen, _) -> Iterable[Remark]:
-    lost = rows_of(seen.database, "lost_workers", {"most": LOST_NAMED})
-    if lost:
+    if lost := lost_workers(seen.database, seen.now):
         yield lost_in_words(lost)
 
 

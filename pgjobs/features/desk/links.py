@@ -22,6 +22,7 @@ class Table(NamedTuple):
     otherwise: Any  # the text if there are no rows
     more: Any = ""  # what stands below the rows
     url: str = ""  # of the list with all rows
+    name: str = ""  # for its style
 
     @property
     def lines(self) -> list[list[tuple[Any, Any]]]:

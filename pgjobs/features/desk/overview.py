@@ -32,17 +32,17 @@ from ...admin.markup import (
     status_word,
 )
 from ...admin.sites import databases
-from ...base.queue_database import database_time
+from ...admin.workers import Health
 from ...conf import settings
 from ...models.audit_entry import AuditEntry
 from ...models.job import Job
 from ...models.job_choices import Status, WaitingFor
-from ...models.worker import Worker
+from ...models.worker import STOP, Worker
 from ...reports import status
 from ...reports.durations import seconds_in_words
 from ...reports.job_filters import InvalidFilter, checked
 from ...reports.reading import rows_of, without_jit
-from ...reports.replica import replica_age
+from ...reports.secrets import TEXT_MASK
 from ...reports.texts import excerpt
 from .. import entries
 from .charts import History, about, ended_jobs, run_times, sparkline, waiting_times
@@ -50,6 +50,7 @@ from .errors import MOST_COUNTED, Failures, failures
 from .figures import PERIODS, Sums, figures, versions
 from .job_filters import NO_EXCEPTION
 from .links import Links, Table, name_of_task
+from .replica import replica_age
 from .strip import numbers
 from .tables import EndedWorker
 
@@ -109,7 +110,8 @@ class WorkerTable(Links):
         ]
         otherwise = _("No worker is alive. Start one with: manage.py runjobs")
         url = self.list_of("worker")
-        return Table(_("Workers"), columns, rows, otherwise, self.ended(), url)
+        title, ended = _("Workers"), self.ended()
+        return Table(title, columns, rows, otherwise, ended, url, name="workers")
 
     def ended(self) -> str:
         """Return a link to the workers that ended within a day."""
@@ -150,6 +152,9 @@ def urgency_of_queue(queue: status.QueueStatus) -> tuple[bool, float]:
 def health(worker: status.WorkerStatus) -> str:
     silence = seconds_in_words(max(worker.heartbeat_seconds, 0))
     beat = gettext("last sign of life %(time)s ago") % {"time": silence}
+    if worker.is_alive and worker.wanted:
+        word = Health("STOPPING" if worker.wanted == STOP else "QUIET")
+        return status_word(word.value.lower(), word.label, beat)
     if worker.is_alive:
         return status_word("alive", gettext("Alive"), beat)
     return status_word("lost", gettext("Lost"), beat)
@@ -172,23 +177,26 @@ class ErrorTables(Links):
             _("All of them"),
         )
         rows = [self.error_row(group) for group in groups if not group.is_muted]
-        title = _("Errors of the failed jobs (the latest 10,000)")
+        title = _("Errors (latest 10,000 failures)")
         url = self.list_of("job", status=Status.FAILED)
-        return Table(title, columns, rows, _("No failed jobs."), url=url)
+        none = _("No failed jobs.")
+        return Table(title, columns, rows, none, url=url, name="errors")
 
     def error_row(self, group: Failures) -> tuple[Any, ...]:
-        kind = group.kind
+        kind, filters = group.kind, filters_of(group)
         name = excerpt(group.exception_class, LONGEST_CELL)
         where = self.list_link("job", name_of_task(group.task), task=group.task)
         if kind is not None:
             where = status_and_note(where, breakable(excerpt(kind.place, LONGEST_CELL)))
         return (
             status_and_note(
-                breakable(name) or gettext("No exception"),
+                self.list_link(
+                    "job", breakable(name) or gettext("No exception"), **filters
+                ),
                 excerpt(group.reason, LONGEST_REASON),
             ),
             where,
-            self.list_link("job", number_of(group), **filters_of(group)),
+            self.list_link("job", number_of(group), **filters),
             sparkline(group.by_hour),
             ago(kind.first_at) if kind else "",
             ago(group.last_at),
@@ -228,8 +236,12 @@ class ErrorTables(Links):
         columns = (_("Error"), _("Task"), _("Failed now"), _("Muted in version"), "")
         rows = [
             (
-                excerpt(group.exception_class, LONGEST_CELL),
-                name_of_task(group.task),
+                self.list_link(
+                    "job",
+                    excerpt(group.exception_class, LONGEST_CELL),
+                    **filters_of(group),
+                ),
+                self.list_link("job", name_of_task(group.task), task=group.task),
                 self.list_link("job", number_of(group), **filters_of(group)),
                 excerpt(group.kind.muted_version or gettext("any"), LONGEST_CELL),
                 self.mute(group),
@@ -265,22 +277,23 @@ def overview_view(request, admin):
 def overview_context(request, admin_site) -> dict[str, Any]:
     """Return the template context; of what a user may not view it says nothing."""
     database = Job.objects.db
-    state = status.overview(database)
+    seen = status.seen_in(database)
+    state = status.overview(database, seen)
     shown = OverviewTables(admin_site, request.user, get_token(request))
     groups = failures(database)
-    now = database_time(database)
     name = request.GET.get("period")
     name = name if name in PERIODS else "hour"
     period = PERIODS[name]
     narrowed = {key: filter_of(request, key) for key in ("task", "queue_name")}
-    sums = figures(database, period, **narrowed)
+    sums = figures(database, period, **narrowed, now=seen.now)
     history = History(sums.spans, period, versions(database, period))
-    hour = figures(database, PERIODS["hour"])
+    is_hour = name == "hour" and not any(narrowed.values())
+    hour = sums if is_hour else figures(database, PERIODS["hour"], now=seen.now)
     first = [*made_by("OVERVIEW_FIRST", shown)]
     above = [
         shown.errors(groups),
         shown.muted(groups),
-        shown.queues(state, status.living_workers(database)),
+        shown.queues(state, seen.alive),
     ]
     below = [
         shown.tasks(sums.tasks),
@@ -290,11 +303,10 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         *first,
         shown.audit(database),
     ]
+    said = [(each.is_problem, shown.problem(each)) for each in state.remarks]
     return {
-        "problems": [shown.problem(each) for each in state.remarks if each.is_problem],
-        "remarks": [
-            shown.problem(each) for each in state.remarks if not each.is_problem
-        ],
+        "problems": [each for is_problem, each in said if is_problem],
+        "remarks": [each for is_problem, each in said if not is_problem],
         "dead_letters": [*made_by("OVERVIEW_LINKS", shown)],
         "strip": numbers(shown, state, hour.spans),
         "first": first,
@@ -308,7 +320,7 @@ def overview_context(request, admin_site) -> dict[str, Any]:
         ],
         "above": [table for table in above if table is not None],
         "below": [table for table in below if table is not None],
-        "looked_at": exact(now),
+        "looked_at": exact(seen.now),
         "behind": replica_age(database),
         "databases": databases(request, admin_site),
     }
@@ -348,7 +360,7 @@ class OverviewTables(ErrorTables, WorkerTable):
         queues = sorted(state.queues, key=urgency_of_queue)
         rows = [self.queue_row(queue, workers) for queue in queues]
         none, url = _("No unfinished jobs."), self.list_of("queue")
-        return Table(_("Queues"), columns, rows, none, url=url)
+        return Table(_("Queues"), columns, rows, none, url=url, name="queues")
 
     def queue_row(self, queue: status.QueueStatus, workers) -> tuple[Any, ...]:
         counts = (self.count(queue, each) for each in map(str, status.LIVE))
@@ -407,7 +419,8 @@ class OverviewTables(ErrorTables, WorkerTable):
             for each in latest
         ]
         url = list_url("auditentry", self.site)
-        return Table(_("Activity"), columns, rows, _("Nothing yet."), url=url)
+        title, none = _("Activity"), _("Nothing yet.")
+        return Table(title, columns, rows, none, url=url, name="activity")
 
     def tasks(self, found: list[Sums]) -> Table:
         columns = (
@@ -422,7 +435,7 @@ class OverviewTables(ErrorTables, WorkerTable):
             (
                 self.list_link("job", name_of_task(each.key), task=each.key),
                 chart_link(each.ended, task=each.key),
-                f"{each.failed:,} ({each.failure_rate:.0%})" if each.failed else "",
+                self.failed(each),
                 f"{each.retried:,}" if each.retried else "",
                 both(each.run_time(0.5), each.run_time(0.95)),
                 both(each.wait_time(0.5), each.wait_time(0.95)),
@@ -432,19 +445,42 @@ class OverviewTables(ErrorTables, WorkerTable):
         none, url = _("No job has ended."), self.list_of("taskdefinition")
         return Table(_("Tasks in this period"), columns, rows, none, url=url)
 
+    def failed(self, sums: Sums) -> str:
+        """Return how many jobs of a task failed, as a link to those."""
+        if not sums.failed:
+            return ""
+        text = f"{sums.failed:,} ({sums.failure_rate:.0%})"
+        return self.list_link("job", text, task=sums.key, status=Status.FAILED)
+
     def waiting(self, state: status.Overview) -> Table | None:
         rows = [
             (
-                KINDS.get(each.kind, each.kind),
-                self.key(each),
-                each.number,
-                excerpt(each.first, LONGEST_REASON),
+                self.waiting_link(each, KINDS.get(each.kind, each.kind)),
+                self.waiting_link(each, self.key(each)),
+                self.waiting_link(each, f"{each.number:,}"),
+                self.link(
+                    "job",
+                    each.blocker_id or each.first_id,
+                    excerpt(each.first, LONGEST_REASON),
+                ),
             )
             for each in sorted(state.waiting, key=lambda each: -each.number)
         ]
         url = self.list_of("job", status=Status.WAITING)
         columns = (_("Jobs that wait for"), _("Key"), _("Jobs"), _("The first"))
         return Table(_("Waiting"), columns, rows, "", url=url) if rows else None
+
+    def waiting_link(self, waiting: status.WaitingStatus, text: str) -> str:
+        """Return a link to jobs that wait: to those of a lock, if they can be found.
+
+        A search would find nothing by a key of which a part is masked or cut.
+        """
+        filters: dict[str, Any] = {"status": Status.WAITING}
+        key = self.key(waiting)
+        is_whole = key == waiting.key != "" and '"' not in key
+        if waiting.kind == "lock" and is_whole and TEXT_MASK not in key:
+            filters["q"] = f'lock:"{key}"'
+        return self.list_link("job", text, **filters) if text else ""
 
     def key(self, waiting: status.WaitingStatus) -> str:
         """Return the key if the user may see arguments: keys are made of them."""
@@ -520,10 +556,12 @@ ACTS: dict[str, Any] = {
     "reencrypt": pgettext_lazy("audit trail", "encrypt anew"),
     "replay": pgettext_lazy("audit trail", "replay"),
     "resume": pgettext_lazy("audit trail", "resume"),
+    "quiet": pgettext_lazy("audit trail", "quiet"),
     "retry": pgettext_lazy("audit trail", "retry"),
     "run": pgettext_lazy("audit trail", "run"),
     "run_again": pgettext_lazy("audit trail", "run again"),
     "run_now": pgettext_lazy("audit trail", "run now"),
+    "stop": pgettext_lazy("audit trail", "stop"),
     "succeed": pgettext_lazy("audit trail", "succeed"),
     "unmute": pgettext_lazy("audit trail", "unmute"),
 }

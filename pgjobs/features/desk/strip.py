@@ -42,7 +42,8 @@ def ready(shown: Links, state: status.Overview) -> Number:
 
 
 def running(shown: Links, state: status.Overview) -> Number:
-    slots = sum(each.slots for each in state.workers if each.is_alive)
+    living = (each for each in state.workers if each.is_alive and not each.wanted)
+    slots = sum(each.slots for each in living)
     note = gettext("of %(slots)s slots") % {"slots": f"{slots:,}"}
     url = shown.list_of("job", status=Status.RUNNING)
     return Number(_("Running"), total(state, "running"), note, url)

@@ -2,7 +2,8 @@
 -- that are paused. Their names are found by hopping along indexes. Where a worker serves
 -- all queues but some, only these are looked at.
 WITH RECURSIVE living AS MATERIALIZED (
-    SELECT queues, excluded FROM pgjobs_worker WHERE lease_until > statement_timestamp()
+    SELECT queues, excluded FROM pgjobs_worker
+    WHERE lease_until > statement_timestamp() AND wanted = ''
 ),
 ready (queue_name, number) AS (
     (

@@ -23,6 +23,7 @@ from .answering import mark_step
 from .places import open_waits, sleeps
 from .tables import Kind, Wait
 
+MOST_LOOKED_AT = 10_000  # jobs of a selection
 LONGEST_SHOWN = 60  # characters of a name
 MOST_SHOWN = 20  # steps that a sentence names
 
@@ -221,12 +222,14 @@ def notes_of_many(act: Act, jobs: JobQuerySet) -> Iterator[str]:
     """Yield what a retry does with the steps of the jobs."""
     if act not in (RETRY, GO_ON):
         return
-    number = jobs.filter(Exists(DONE), status__in=act.statuses).count()
-    values = {"count": number}
+    some = jobs.filter(status__in=act.statuses).order_by().some(MOST_LOOKED_AT)
+    number = some.filter(Exists(DONE)).count()
+    is_all = some.count() < MOST_LOOKED_AT
+    values = {"count": f"{number:,}" if is_all else f"{number:,}+"}
     if act is GO_ON:
-        yield _("Done steps are kept. Of these jobs, %(count)d have some.") % values
+        yield _("Done steps are kept. Of these jobs, %(count)s have some.") % values
     elif number:
-        yield _("Done steps run again. Of these jobs, %(count)d have some.") % values
+        yield _("Done steps run again. Of these jobs, %(count)s have some.") % values
 
 
 def listed(names: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from ...reports.status import living_workers
 from ...reports.texts import excerpt
 
 MOST_QUEUES = 20
+MOST_LOOKED_AT = 10_000  # jobs of a selection
 LONGEST_SHOWN = 200
 
 
@@ -26,8 +27,11 @@ def notes_of(act: Act, job: Job) -> Iterator[str]:
 
 
 def notes_of_many(act: Act, jobs: Any) -> Iterator[str]:
-    """Yield the reason of one of the jobs, and why they would not run at once."""
-    affected = jobs.filter(status__in=act.statuses).order_by()
+    """Yield the reason of one of the jobs, and why they would not run at once.
+
+    It looks at some of them: there may be millions.
+    """
+    affected = jobs.filter(status__in=act.statuses).order_by().some(MOST_LOOKED_AT)
     start = Left("reason", 2 * LONGEST_SHOWN)
     for reason in affected.exclude(reason="").values_list(start, flat=True)[:1]:
         text = _("The reason of one of them: %(reason)s")

@@ -16,8 +16,8 @@ from ...admin.auditing import audited
 from ...admin.searching import may_see_arguments
 from ...base.moments import instant
 from ...models.audit_entry import AuditEntry
-from ...reports.job_rows import COLUMNS, TEXTS, json_lines, rows_of
 from ...tasks.sensitive import sensitive_words
+from .job_rows import COLUMNS, TEXTS, json_lines, rows_of
 
 # A spreadsheet runs a cell that begins with one of these.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")

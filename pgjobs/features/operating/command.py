@@ -26,10 +26,10 @@ from ...models.job_choices import QUEUED, Status
 from ...models.job_set import JobQuerySet
 from ...queue.acts import Changed
 from ...reports.durations import seconds_in_words
-from ...reports.job_rows import TEXTS, json_lines, some_rows
 from ...reports.reasons import reasons
 from ...reports.texts import excerpt, one_line
 from ...tasks.sensitive import sensitive_words
+from ..job_pages.job_rows import TEXTS, json_lines, some_rows
 from ..steps.running_job import check_name
 from ..steps.tables import number_without
 from .choosing import (

@@ -87,6 +87,7 @@ EXAMPLES = (
         (
             "jobstatus --watch",
             "jobstatus --check --max-latency 60s --max-failed 10",
+            'jobstatus --acknowledge task_fails shop.charge --for 4h --note "known"',
         ),
     ),
     (

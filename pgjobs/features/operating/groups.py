@@ -28,6 +28,7 @@ OPERATOR = (
     "redeliver_event",
     "mute_errorgroup",
     "acknowledge_remark",
+    "order_worker",
     "view_auditentry",
 )
 

@@ -14,13 +14,13 @@ from ...models.audit_entry import AuditEntry
 from ...models.job import Job
 from ...models.job_choices import Status
 from ...models.predecessor import Predecessor
-from ...reports.job_rows import TEXTS, json_object, some_rows
 from ...reports.json_text import masked_result, on_one_line, plain
 from ...reports.reasons import reasons, turn_of
 from ...reports.secrets import masked_key
 from ...reports.task_words import OWN, Words, with_own
 from ...reports.texts import block, one_line
 from ...tasks.sensitive import named_arguments, sensitive_words
+from ..job_pages.job_rows import TEXTS, json_object, some_rows
 from .choosing import moment
 from .log_lines import in_local_time
 
@@ -94,7 +94,8 @@ def lines_of(alias: str, job: Job) -> Iterator[str]:
     yield f"{one_line(str(job))} {job.status}"
     why = reasons(alias, [job]).get(job.pk) or turn_of(alias, job)
     if why is not None:
-        yield f"why it does not run: {one_line(why.text)}"
+        title = "running" if job.status == Status.RUNNING else "why it does not run"
+        yield f"{title}: {one_line(why.text)}"
     if row["reason"]:
         yield f"reason: {block(row['reason'], LONGEST_TEXT)}"
     yield from facts(row, more)

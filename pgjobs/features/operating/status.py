@@ -21,9 +21,9 @@ from ...management.parameters import (
 )
 from ...management.speaking import Problems
 from ...management.tables import print_table
+from ...models.worker import STOP
 from ...reports.durations import seconds_in_words
 from ...reports.remarks import Remark
-from ...reports.replica import replica_age
 from ...reports.status import (
     MOST_COUNTED,
     Overview,
@@ -33,6 +33,8 @@ from ...reports.status import (
     overview,
 )
 from ...reports.texts import one_line
+from ..desk.acknowledge_command import acknowledged, add_acknowledging
+from ..desk.replica import replica_age
 from .thresholds import late_queues, many_failed
 
 WORKER = ("worker", "queues", "slots", "running", "units", "memory")
@@ -84,6 +86,7 @@ class Command(QueueCommand):
         )
         for entry in entries("jobstatus", "THRESHOLDS"):
             parser.add_argument(entry.option, type=count, metavar="N", help=entry.help)
+        add_acknowledging(parser)
         parser.add_argument(
             "--watch",
             type=positive_seconds,
@@ -95,6 +98,10 @@ class Command(QueueCommand):
         add_database(parser, "all means each")
 
     def handle(self, **options):
+        if options["acknowledge"] or options["take_back"]:
+            with ready_database(options["database"]) as alias:
+                self.stdout.write(acknowledged(alias, options))
+            return
         if options["watch"] is None:
             self.look(options)
             return
@@ -186,7 +193,7 @@ class Command(QueueCommand):
                 units_of(worker),
                 "-" if worker.memory is None else f"{worker.memory >> 20} MB",
                 age(worker.heartbeat_seconds),
-                "alive" if worker.is_alive else "lost",
+                state_of(worker),
             )
             for worker in state.workers
         ]
@@ -253,6 +260,12 @@ def remark(queue: QueueStatus) -> str:
     if queue.note:
         remarks.append(one_line(queue.note))
     return ", ".join(remarks)
+
+
+def state_of(worker: WorkerStatus) -> str:
+    if not worker.is_alive:
+        return "lost"
+    return {"": "alive", STOP: "stopping"}.get(worker.wanted, "quiet")
 
 
 def units_of(worker: WorkerStatus) -> str:

@@ -16,6 +16,7 @@ from ...management.parameters import (
     ready_database,
     whole_number,
 )
+from ...management.running import number_of
 from ...management.speaking import examples_of
 from ...management.tables import print_table
 from ...models.audit_entry import Via, person_at_terminal
@@ -34,6 +35,7 @@ from .queue import (
 )
 from .tables import Kind, Override
 
+MOST_LISTED = 1_000  # tasks, and keys
 KEYED = ("lock", "limit", "rate")
 TITLES = ("task", "queue", "max_running", "rate", "state")
 VERBS = {
@@ -99,9 +101,12 @@ class Command(QueueCommand):
         definitions = TaskDefinition.objects.using(alias).order_by("name")
         if names:
             definitions = definitions.filter(name__in=names)
-        tasks = list(definitions)
+        tasks = list(definitions[:MOST_LISTED])
         overrides = of_tasks(alias, [task.name for task in tasks])
-        keys = [] if names else of_keys(alias)
+        keys = [] if names else of_keys(alias, MOST_LISTED)
+        if (more := definitions.count() - len(tasks)) > 0:
+            left = number_of("more task", more)
+            self.stderr.write(f"And {left}: name those that you want to see.")
         if options.get("json"):
             rows = [as_json(task, overrides.get(task.name)) for task in tasks]
             rows += [as_json(None, each) for each in keys]

@@ -46,6 +46,10 @@ LASTS = (
 )
 
 
+# By the field that says so: what a task may not declare.
+WISHES = {"max_running": Wish(max_running=1), "rate": Wish(rate="1/hour")}
+
+
 class OverrideForm(forms.Form):
     """What to change of a task, or of all jobs with a key."""
 
@@ -83,14 +87,18 @@ class OverrideForm(forms.Form):
 
     def __init__(self, declared: Declared, sees_keys: bool, data, initial):
         super().__init__(data, initial=initial)
-        self.until = initial["until"]
+        self.until, self.declared = initial["until"], declared
         if self.until is not None:
             self.fields["lasts"].choices = [(KEPT, _("As it is now")), *LASTS]
-        if not sees_keys:
+        kinds = declared.kinds(initial["kind"])
+        self.fields["kind"].choices = [
+            each for each in Kind.choices if each[0] in kinds
+        ]
+        if not sees_keys or kinds == {"task"}:
             del self.fields["kind"], self.fields["key"]
-        for name in ("max_running", "rate"):
+        for name, kind in (("max_running", Kind.LIMIT), ("rate", Kind.RATE)):
             said = getattr(declared, name)
-            if said is None and not sees_keys:
+            if kind not in kinds:
                 del self.fields[name]
             elif said is not None:
                 help = gettext("Empty: %(value)s, as the code says.")
@@ -100,6 +108,10 @@ class OverrideForm(forms.Form):
         cleaned = super().clean()
         if cleaned.get("kind", Kind.TASK) != Kind.TASK and not cleaned.get("key"):
             self.add_error("key", gettext("Enter the key."))
+        for name, wish in WISHES.items():
+            why = self.declared.why_not(wish)
+            if why and name not in self.fields and self.data.get(name):
+                self.add_error(None, why)
         return cleaned
 
     @property
@@ -144,7 +156,7 @@ class OverridesMixin(ButtonsAdmin):
             "original": name,
             "form": form,
             "url_back": self.url_back(request, definition),
-            "why_not": [] if sees_keys else why_not(declared),
+            "why_not": why_not(declared) if kind == Kind.TASK else [],
             "until": ago(override.until) if override and override.until else "",
         }
         title = gettext("Change %(task)s at run time") % {"task": name}
@@ -237,8 +249,7 @@ def initial_of(kind: str, key: str, override: Override | None) -> dict[str, Any]
 
 def why_not(declared: Declared) -> list[str]:
     """Return why the form lacks a field."""
-    wishes = (Wish(max_running=1), Wish(rate="1/hour"))
-    return [why for wish in wishes if (why := declared.why_not(wish))]
+    return [why for each in WISHES.values() if (why := declared.why_not(each))]
 
 
 def in_words(override: Override, declared: Declared) -> str:

@@ -142,6 +142,14 @@ class Declared(NamedTuple):
             declared_rate(keys),
         )
 
+    def kinds(self, subject: str) -> set[str]:
+        """Return of what something can be changed: the task, and keys that it has.
+
+        `subject`: a kind that is changed anyhow, such as that of another task's key.
+        """
+        declared = {"lock": self.lock, "limit": self.max_running, "rate": self.rate}
+        return {"task", subject, *(kind for kind, said in declared.items() if said)}
+
     def why_not(self, wish: Wish) -> str | None:
         """Return why a wish for a task cannot be had, or None."""
         if wish.max_running is not None and self.max_running is None:

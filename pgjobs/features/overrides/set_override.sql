@@ -30,6 +30,9 @@ stored AS (
     FROM given, says WHERE something
     ON CONFLICT (kind, key) DO UPDATE SET
         paused_at = CASE
+            -- One whose time is over pauses nothing any more.
+            WHEN excluded.paused_at IS NOT NULL AND override.until <= clock_timestamp()
+                THEN excluded.paused_at
             WHEN excluded.paused_at IS NOT NULL
                 THEN coalesce(override.paused_at, excluded.paused_at)
         END,

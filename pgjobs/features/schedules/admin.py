@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import flatten_fieldsets
 from django.core.exceptions import PermissionDenied
 from django.db.models import F, Q
-from django.db.models.functions import Left
+from django.db.models.functions import Left, Now
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -366,7 +366,7 @@ def overview_tables(overview: Links) -> Iterator[Table]:
     """Yield the schedules that are late, broken, or whose last run failed."""
     if not overview.may_view("schedule"):
         return
-    late = Q(next_run_at__lt=database_time(Schedule.objects.db) - PATIENCE)
+    late = Q(next_run_at__lt=Now() - PATIENCE)
     failed = Q(last_job__status=Status.FAILED)
     schedules = Schedule.objects.active().filter(late | failed | ~Q(error=""))
     schedules = schedules.annotate(last_status=F("last_job__status")).order_by("name")

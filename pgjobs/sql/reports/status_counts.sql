@@ -24,12 +24,4 @@ FROM (
     SELECT FROM pgjobs_job WHERE status = 'RUNNING' ORDER BY worker_id LIMIT %(most)s
 ) AS job
 UNION ALL
-SELECT ended.status, job.number
-FROM unnest(ARRAY['SUCCESSFUL', 'FAILED', 'CANCELLED']) AS ended (status)
-CROSS JOIN LATERAL (
-    SELECT count(*) FROM (
-        SELECT FROM pgjobs_job
-        WHERE status = ended.status AND finished_at IS NOT NULL
-        ORDER BY finished_at LIMIT %(most)s
-    ) AS found
-) AS job (number)
+\ir ended_counts.sql

@@ -2,13 +2,13 @@
 INSERT INTO pgjobs_worker AS worker
     (id, name, host, pid, queues, excluded, slots, units, started_at, heartbeat_at,
      beating_since, lease_until, heartbeat_interval, holds_session_lock, lock_key, version,
-     memory, children, manifest_id)
+     memory, children, manifest_id, wanted)
 VALUES
     (%(id)s, %(name)s, %(host)s, %(pid)s, %(queues)s, %(excluded)s, %(slots)s, %(units)s,
      clock_timestamp(), clock_timestamp(), clock_timestamp(),
      clock_timestamp() + make_interval(secs => %(lease)s), %(heartbeat_interval)s,
      %(holds_session_lock)s, %(lock_key)s, %(version)s, %(memory)s,
-     %(children)s, %(manifest_id)s::bigint)
+     %(children)s, %(manifest_id)s::bigint, %(wanted)s)
 ON CONFLICT (id) DO UPDATE SET
     heartbeat_at = clock_timestamp(),
     beating_since = CASE
@@ -56,6 +56,8 @@ RETURNING
         SELECT count(*) < 4
         FROM (SELECT FROM pgjobs_worker WHERE id <> %(id)s LIMIT 4) AS others
     ),
+    -- What operators want of it. A worker whose row was deleted remembers that.
+    worker.wanted,
     -- For an idle worker that asks nothing else.
     %(with_ready)s::boolean AND EXISTS (SELECT FROM pgjobs_job WHERE status = 'READY'),
     CASE WHEN %(with_ready)s::boolean THEN (

@@ -57,6 +57,7 @@ class Heartbeat:
         *,
         asks_for_ready: Callable[[], bool],
         on_beat: Callable[[], None],
+        on_order: Callable[[str], None],
     ):
         self.interval = settings.HEARTBEAT_INTERVAL
         self.lease = settings.LEASE_DURATION
@@ -66,6 +67,7 @@ class Heartbeat:
         self.on_cancel = on_cancel
         self.asks_for_ready = asks_for_ready  # asked whether it is of interest
         self.on_beat = on_beat  # called when the loop has to know of a beat
+        self.on_order = on_order  # called with what operators now want of the worker
         self.drains = options.drain
         self.last = NO_BEAT
         self.pause = self.interval  # until the next beat
@@ -186,7 +188,7 @@ class Heartbeat:
             "echoes": begun - self.last_heard > ECHO_AGE * self.interval,
         }
         rows = self.connection.execute(statement("heartbeat"), {**self.row, **now})
-        lease_tokens, other_leads, are_few, has_ready, next_due, _ = rows[0]
+        lease_tokens, other_leads, are_few, wanted, has_ready, next_due, _ = rows[0]
         self.last_beat, self.silent_at = begun, begun + self.lease
         self.last = Beat(not other_leads, with_ready, has_ready, next_due, begun)
         # So that the death of the worker that leads shows soon where few look for it.
@@ -195,3 +197,6 @@ class Heartbeat:
             self.on_beat()
         if lease_tokens:
             self.on_cancel(lease_tokens)
+        if wanted != self.row["wanted"]:
+            self.row["wanted"] = wanted
+            self.on_order(wanted)

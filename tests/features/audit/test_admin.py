@@ -154,3 +154,21 @@ def test_page_sends_as_many_statements_for_many_entries():
             client.get(LIST)
         numbers.append(len(queries))
     assert numbers[0] == numbers[1]
+
+
+def test_filter_offers_the_acts_of_late_and_the_one_that_is_chosen():
+    entry("retry")
+    entry("pause", "queue")
+    client = operator("view_auditentry")
+    page = text_of(client.get(LIST))
+    assert "act=retry" in page and "act=pause" in page
+    assert "act=mute" not in page
+    assert "act=mute" in text_of(client.get(LIST, {"act": "mute"}))
+
+
+def test_number_of_entries_is_said_in_words():
+    entry()
+    entry()
+    page = text_of(operator("view_auditentry").get(LIST))
+    assert "2 audit entries" in page
+    assert "<h1>Audit trail</h1>" in page

@@ -6,15 +6,28 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from pgjobs import enqueue
+from pgjobs import enqueue, publish
 from pgjobs.features.desk.errors import failures
 from pgjobs.features.overrides.queue import Wish, set_override
-from pgjobs.models import ErrorGroup, Job, Queue, Schedule
+from pgjobs.models import (
+    Delivery,
+    EndedWorker,
+    ErrorGroup,
+    Figure,
+    Job,
+    Predecessor,
+    Queue,
+    Schedule,
+    Wait,
+)
 from pgjobs.testing import run_jobs
+from tests.actors import admit
 from tests.operators import LIST, make_job, make_worker, operator, text_of
-from tests.tasks import fail_with
+from tests.tasks import fail_with, noop
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_schedules")]
 
@@ -33,6 +46,11 @@ def failed_of(exception_class: str, task: str = "tests.noop", **columns) -> Job:
     """Make a job that failed as a worker records it."""
     columns["error_group"] = group_of(exception_class, task).pk
     return make_job("FAILED", task=task, attempts=1, reason="It broke.", **columns)
+
+
+def figure(**columns) -> Figure:
+    now = timezone.now().replace(second=0, microsecond=0)
+    return Figure.objects.create(span=1, start=now, queue_name="default", **columns)
 
 
 def test_overview_says_that_there_are_no_problems():
@@ -142,18 +160,100 @@ def test_overview_shows_any_text_and_nothing_takes_effect():
     assert "\u202e" not in text
 
 
-def test_overview_costs_the_same_queries_however_much_there_is(
-    django_assert_max_num_queries,
-):
+MOST_STATEMENTS = 60  # also with something of everything
+
+
+def fill_everything() -> None:
+    """Make rows of all that the overview has a section or a remark for."""
     for number in range(20):
-        queue = Queue.objects.create(name=f"queue-{number}", max_running=1)
-        make_job("RUNNING", queue_name=queue.name)
-        make_job("READY", queue_name=queue.name)
+        name = f"queue-{number}"
+        queue = Queue.objects.create(name=name, max_running=1, note="It moves.")
+        queue.pause()
+        for status in ("RUNNING", "READY", "SCHEDULED"):
+            make_job(status, queue_name=name)
+        make_job("WAITING", keys={"lock": name}, line=f"lock {name}")
+        follower = make_job("WAITING", waiting_for="predecessor", line="linked")
+        Predecessor.objects.create(
+            job_id=follower.pk, predecessor_id=make_job("READY").pk
+        )
         failed_of(f"Error{number}")
-    client = operator(*ALL)
+        failed = make_job("FAILED")
+        values = {"task": "tests.noop", "cron": "0 3 * * *", "last_job": failed}
+        Schedule.objects.create(name=name, **values)
+        event = publish(f"lost.{number}", {})
+        Delivery.objects.create(event=event, job=failed, task="tests.noop")
+        asking = make_job("WAITING", waiting_for="answer", keys=None)
+        asked = {"title": "Refund?", "type": "boolean"}
+        permission = "pgjobs.answer_job"
+        Wait.objects.create(
+            job=asking,
+            life=1,
+            name="refund",
+            kind="answer",
+            asked=asked,
+            permission=permission,
+            deadline=timezone.now() + timedelta(days=1),
+        )
+        EndedWorker.objects.create(
+            worker_id=number, pid=1, how="lost", name=name, started_at=timezone.now()
+        )
+    ErrorGroup.objects.filter(exception_class="Error1").update(muted_version="")
+    call_command("pausejobs", "mail", verbosity=0)
+
+
+def test_overview_costs_the_same_few_statements_however_much_there_is():
+    client = operator(*ALL, "answer_job", "view_auditentry", "view_job_arguments")
+    fill_everything()
     client.get(OVERVIEW)
-    with django_assert_max_num_queries(66):
-        client.get(OVERVIEW)
+    with CaptureQueriesContext(connection) as statements:
+        page = text_of(client.get(OVERVIEW))
+    for title in ("Waits for you", "Muted errors", ">Waiting ", "Activity"):
+        assert title in page
+    said = "\n".join(each["sql"][:200] for each in statements)
+    assert len(statements) <= MOST_STATEMENTS, said
+
+
+def jobs_with_lock() -> tuple[Job, Job]:
+    """Return a job that may run, and one that waits for its lock."""
+    make_worker("first", queues="")
+    first, second = (noop.using(lock="erp 7").enqueue() for _ in range(2))
+    admit()
+    return first, second
+
+
+def test_what_waits_leads_to_its_jobs_and_to_the_first_one():
+    holder, waiting = jobs_with_lock()
+    client = operator(*ALL, "view_job_arguments")
+    page = text_of(client.get(OVERVIEW))
+    listed = f"{LIST}?status=WAITING&amp;q=lock%3A%22erp%207%22"
+    assert f'<a href="{listed}">erp 7</a>' in page.replace("+", "%20")
+    assert f'<a href="{listed}">1</a>' in page.replace("+", "%20")
+    assert f'<a href="{LIST}{holder.pk}/change/">waits for job {holder.pk}</a>' in page
+    found = client.get(LIST, {"status": "WAITING", "q": 'lock:"erp 7"'})
+    assert list(found.context["cl"].result_list) == [waiting]
+
+
+def test_lock_that_the_user_may_not_see_leads_to_all_that_waits():
+    jobs_with_lock()
+    page = text_of(operator(*ALL).get(OVERVIEW))
+    assert "erp 7" not in page
+    assert f'<a href="{LIST}?status=WAITING">a lock</a>' in page
+
+
+def test_error_and_failures_of_a_task_lead_to_their_jobs():
+    failed_of("shop.Gone")
+    figure(task="tests.noop", failed=3, successful=1)
+    page = text_of(operator(*ALL).get(OVERVIEW))
+    group = group_of("shop.Gone").pk
+    listed = f"{LIST}?status=FAILED&amp;group={group}"
+    assert f'<a href="{listed}">shop.<wbr>Gone</a>' in page
+    listed = f"{LIST}?task=tests.noop&amp;status=FAILED"
+    assert f'<a href="{listed}">3 (75%)</a>' in page
+
+
+def test_section_without_rows_is_one_line_with_a_link():
+    page = text_of(operator(*ALL).get(OVERVIEW))
+    assert '"/admin/pgjobs/queue/">Queues</a>: No unfinished jobs.' in page
 
 
 # Errors

@@ -4,6 +4,7 @@ import json
 import logging
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from traceback import format_exception
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from pgjobs import Answer, chain, current_job, enqueue, result, task
+from pgjobs import Answer, Chunk, chain, current_job, enqueue, result, task
 from pgjobs.base.addresses import status_url
 from pgjobs.contrib.prometheus import metrics
 from pgjobs.exceptions import AlreadyEnqueued, InvalidArguments
@@ -76,6 +77,24 @@ def gets(given: dict, how: str) -> str:
     return given["iban"]
 
 
+@dataclass
+class Given:
+    given: dict
+    how: str
+
+
+@task(name="leaks.gets_many", chunk=9, max_attempts=1)
+def gets_many(calls: Chunk[Given]) -> list[str]:
+    ibans = [call.args.given["iban"] for call in calls]
+    current_job().log(f"all get {ibans}")
+    for call, iban in zip(calls, ibans, strict=True):
+        call.job.log(f"gets {iban}")
+        call.job.progress(1, 2, f"to {iban}")
+    if any(call.args.how == "fail" for call in calls):
+        raise ValueError(f"no {ibans}")
+    return ibans
+
+
 @task(name="leaks.asks", encrypted=True, max_attempts=1)
 def asks(iban: str) -> str:
     ways = {"yes": Answer(str, title=f"Pay to {iban}?")}
@@ -100,6 +119,9 @@ def plant(planted: Planted) -> list[Job]:
         owner = {"name": planted(f"{how} owner in a chain")}
         first = pay.bind(planted(f"{how} in a chain"), owner, "succeed")
         jobs += enqueue(chain(first, gets.bind(result, how=how)))
+        first = pay.bind(planted(f"{how} in a call"), owner, "succeed")
+        jobs += enqueue(chain(first, gets_many.bind(given=result, how=how)))
+        drain()
     asking = enqueue(asks, planted("asks"))
     drain()
     asking.answer("yes", planted("labelled answer"))
@@ -121,7 +143,7 @@ def test_plain_text_stands_nowhere(seed, sent, spans, caplog, settings):
         sync("default", declared())
         with caplog.at_level(logging.DEBUG, "pgjobs"):
             jobs = plant(planted)
-        assert len(planted.all) == 11
+        assert len(planted.all) == 13
         outputs = {"database": whole_database(), "log": told(caplog)}
         outputs |= pages_of(jobs) | acted_on(jobs)
         outputs |= {"refusals": refusals(planted)}

@@ -2,7 +2,10 @@
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
+from pgjobs.features.job_pages import acts
 from pgjobs.models import AuditEntry, ErrorGroup, Job, Queue
 from tests.admin.test_admin_bulk import choose, confirm, make_many
 from tests.operators import (
@@ -145,3 +148,15 @@ def test_one_stays_where_nothing_changed_or_is_deleted(client):
     page = choose(client, "delete", jobs, "?status=FAILED")
     assert confirm(client, page)["Location"] == f"{LIST}?status=FAILED"
     assert confirm(client, page)["Location"] == f"{LIST}?status=FAILED"
+
+
+def test_confirmation_looks_at_some_of_many_jobs(client, monkeypatch):
+    monkeypatch.setattr(acts, "MOST_LOOKED_AT", 2)
+    queue = Queue.objects.create(name="mail")
+    queue.pause()
+    jobs = [make_job("FAILED", reason="") for _ in range(2)]
+    jobs.append(make_job("FAILED", reason="seldom", queue_name="mail"))
+    with CaptureQueriesContext(connection) as statements:
+        choose(client, "retry", jobs)
+    looked = [each["sql"] for each in statements if "LEFT(" in each["sql"]]
+    assert any("LIMIT 2" in each for each in looked)

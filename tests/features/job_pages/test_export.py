@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pgjobs.admin import filters
+from pgjobs.features.job_pages import job_rows
 from pgjobs.features.job_pages.export import counted, csv_lines
+from pgjobs.features.job_pages.job_rows import json_lines
 from pgjobs.models import AuditEntry, TaskDefinition
-from pgjobs.reports import job_rows
-from pgjobs.reports.job_rows import json_lines
 from tests.operators import LIST, insert, make_job, operator
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from pgjobs.features.operating import status
-from pgjobs.models import Queue
+from pgjobs.models import AuditEntry, Queue
 from tests.operators import insert, make_job, make_worker, operator
 
 pytestmark = pytest.mark.django_db
@@ -112,3 +112,42 @@ def test_status_says_which_person_has_paused_a_queue():
     client = operator("view_queue", "pause_queue")
     client.post(f"/admin/pgjobs/queue/pause/{queue.pk}/", {"note": "It moves."})
     assert f" by {client.user}, It moves." in run("jobstatus")
+
+
+def test_problem_is_acknowledged_and_counts_again():
+    insert(queue_name="'mail'", enqueued_at="now() - interval '5 minutes'")
+    make_worker("first", queues="other")
+    said = run(
+        "jobstatus", "--acknowledge", "queue_unserved", "mail", "--note", "known"
+    )
+    assert said == "queue_unserved mail counts no more for 4 h.\n"
+    assert "No problems." in run("jobstatus", "--check")
+    assert "known" in run("jobstatus")
+    entry = AuditEntry.objects.get()
+    assert (entry.act, entry.chosen, entry.via) == (
+        "acknowledge",
+        "queue_unserved mail",
+        "command",
+    )
+    said = run("jobstatus", "--take-back", "queue_unserved", "mail")
+    assert said == "queue_unserved mail counts again.\n"
+    with pytest.raises(CommandError, match="Queue mail has 1 job to run"):
+        run("jobstatus", "--check")
+    said = run("jobstatus", "--take-back", "queue_unserved", "mail")
+    assert said == "queue_unserved mail was not acknowledged.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("queue_unserfed", "mail"), "There is no kind 'queue_unserfed'. There are: "),
+        (("queue_unserved", "mial"), "There is no problem 'queue_unserved mial' now."),
+    ],
+)
+def test_what_is_no_problem_is_not_acknowledged(words, said):
+    insert(queue_name="'mail'", enqueued_at="now() - interval '5 minutes'")
+    make_worker("first", queues="other")
+    with pytest.raises(CommandError) as caught:
+        run("jobstatus", "--acknowledge", *words)
+    assert str(caught.value).startswith(said)
+    assert not AuditEntry.objects.exists()

@@ -93,3 +93,10 @@ def test_notes_stand_below_their_rows():
     rows = [("a", 1), ("b", 2)]
     print_table(OutputWrapper(out), ("name", "n"), rows, "", notes=["", "why"])
     assert out.getvalue() == "name  n\na     1\nb     2\n  why\n"
+
+
+def test_argument_that_is_no_utf_8_is_an_error_and_no_traceback():
+    process = manage("jobs", "list", "--task", b"caf\xe9")
+    output, errors = process.communicate()
+    assert errors == "Error: the argument 'caf\\udce9' is not UTF-8.\n"
+    assert (output, process.returncode) == ("", 2)

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from pgjobs.features.overrides import command
 from pgjobs.models import AuditEntry, Override, TaskDefinition
 from tests.features.operating.test_jobstatus import terminal  # noqa: F401
 
@@ -138,3 +139,14 @@ def test_list_fits_a_terminal(terminal):  # noqa: F811
     make("shop." + "very_long_" * 9, {"queue_name": "q" * 50, "keys": KEYS})
     call_command("tasks", stdout=terminal)
     assert max(map(len, terminal.getvalue().splitlines())) <= 80
+
+
+def test_list_is_bounded_and_says_how_many_are_left(monkeypatch):
+    monkeypatch.setattr(command, "MOST_LISTED", 1)
+    errors = StringIO()
+    output = StringIO()
+    call_command("tasks", "list", stdout=output, stderr=errors, no_color=True)
+    assert CHARGE in output.getvalue()
+    assert "shop.mail" not in output.getvalue()
+    said = "And 1 more task: name those that you want to see.\n"
+    assert errors.getvalue() == said

@@ -108,6 +108,9 @@ def test_form_offers_only_what_the_code_declares_and_says_why():
     assert "Its code declares no rate" in text
     given = {**FORM, "kind": "task", "key": "", "rate": "1/minute"}
     sees = operator(*MAY, "view_job_arguments")
+    shown = text_of(sees.get(form_of(task)))
+    for name in ("rate", "max_running", "kind", "key"):
+        assert f'name="{name}"' not in shown
     assert "declares no rate" in text_of(sees.post(form_of(task), given))
     assert not Override.objects.exists()
 

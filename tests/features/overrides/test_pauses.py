@@ -211,6 +211,35 @@ def test_insert_that_looks_before_the_pause_and_writes_after_it_is_held():
     assert set(statuses()) == {"WAITING"}
 
 
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_job_of_a_transaction_that_cannot_see_the_pause_is_held(level):
+    """Its snapshot is older, and has no number by which workers could wait for it."""
+    ready = enqueue(tasks.noop)
+    scheduled = tasks.noop.using(run_after=timezone.now() + timezone.timedelta(days=1))
+    retried = scheduled.enqueue()
+    Hand()
+    with session() as other:
+        other.execute(f"BEGIN ISOLATION LEVEL {level}")
+        other.execute("SELECT FROM pgjobs_job")
+        pause()
+        know(HoldPaused())
+        other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
+        other.execute(
+            "UPDATE pgjobs_job SET status = 'READY', run_after = NULL WHERE id = %s",
+            [retried.pk],
+        )
+        other.execute("COMMIT")
+    admit()
+    assert claimed() == []
+    lines = Job.objects.values_list("line", flat=True)
+    assert set(lines) == {"paused task tests.noop"}
+    lift()
+    look()
+    admit()
+    assert len(claimed()) == 3
+    assert ready.pk
+
+
 def test_job_of_a_role_that_may_not_see_overrides_is_held_too():
     pause()
     look()
@@ -288,7 +317,7 @@ def test_page_says_what_is_paused():
     pause()
     look()
     assert reasons("default", [Job.objects.get(pk=job.pk)])[job.pk].text == (
-        "task tests.noop is paused"
+        "waits because the task tests.noop is paused"
     )
 
 
@@ -298,10 +327,17 @@ def test_page_shows_no_key_that_is_paused_for_it_is_made_of_arguments():
     Hand()
     admit()
     text = reasons("default", [Job.objects.get(pk=job.pk)])[job.pk].text
-    assert text == "lock is paused"
+    assert text == "waits because its lock is paused"
 
 
 # Its time
+
+
+def test_pause_after_one_whose_time_is_over_begins_anew():
+    pause()
+    Override.objects.update(paused_at="2020-01-01T00:00Z", until="2020-01-02T00:00Z")
+    pause(wish=Wish(paused=True, note="again"))
+    assert Override.objects.get().paused_at.year > 2020
 
 
 def test_pause_ends_with_its_time_and_leaves_an_entry():

@@ -1,5 +1,6 @@
--- Lift a batch of the overrides whose time is over, with an entry in the audit trail. What
--- a lower limit or rate has kept back may start now: so notes name the keys.
+-- Lift a batch of the overrides whose time is over, with an entry in the audit trail. They
+-- have counted no more since then. What a lower limit or rate has kept back is admitted
+-- when a job of its key ends, or by the next sweep.
 CREATE OR REPLACE FUNCTION pgjobs_end_overrides(most integer) RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT

@@ -22,6 +22,7 @@ GRANT INSERT, UPDATE, DELETE ON pgjobs_auditentry TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON pgjobs_override TO {role};
 GRANT UPDATE (longest) ON pgjobs_rate TO {role};
 GRANT UPDATE (muted_version) ON pgjobs_errorgroup TO {role};
+GRANT UPDATE (wanted) ON pgjobs_worker TO {role};
 GRANT DELETE ON pgjobs_queue TO {role};
 GRANT SELECT ON pgjobs_endedworker TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON pgjobs_acknowledgement TO {role};

@@ -8,12 +8,12 @@ from django.db.models import Case, Func, IntegerField, TextField, Value, When
 from django.db.models.functions import Cast, Left
 from django.db.models.lookups import LessThan
 
-from ..base.moments import instant
-from ..models.job import Job
-from ..models.job_set import JobQuerySet
-from ..queue.acts import batches
-from .json_text import on_one_line
-from .task_words import OWN, with_own
+from ...base.moments import instant
+from ...models.job import Job
+from ...models.job_set import JobQuerySet
+from ...queue.acts import batches
+from ...reports.json_text import on_one_line
+from ...reports.task_words import OWN, with_own
 
 AT_ONCE = 1_000
 LARGE = 100_000  # bytes; larger arguments are skipped

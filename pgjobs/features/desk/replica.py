@@ -1,6 +1,6 @@
 """How old the answers of a replica are."""
 
-from ..queue.statements import execute_on
+from ...queue.statements import execute_on
 
 # The time of the last transaction that it knows. An idle worker writes, too: its signs
 # of life.

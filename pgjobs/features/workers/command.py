@@ -1,0 +1,124 @@
+"""`manage.py workers`: the living workers, and what operators want of them."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from ...base.ids import read_id
+from ...management.auditing import audited
+from ...management.databases import QueueCommand
+from ...management.parameters import add_database, ready_database
+from ...management.running import number_of
+from ...management.speaking import examples_of
+from ...management.tables import print_table
+from ...models.job import Job
+from ...models.worker import QUIET, STOP, Worker
+from ...reports.durations import seconds_in_words
+from ...reports.status import WorkerStatus, seen_in, worker_statuses
+from ...reports.texts import one_line
+from ..operating.choosing import near
+from ..operating.status import state_of
+from .queue import order
+
+MOST_LISTED = 1_000
+TITLES = ("worker", "state", "running", "slots", "queues", "last beat")
+WANTED = {"quiet": QUIET, "resume": "", "stop": STOP}
+VERBS = {
+    "quiet": "claim no more jobs, and stay until resumed or stopped",
+    "resume": "claim jobs again",
+    "stop": "end as after SIGTERM: running jobs may end within the grace",
+}
+DONE = {"quiet": "to be quiet", "resume": "to go on", "stop": "to stop"}
+
+
+class Command(QueueCommand):
+    help = (
+        "List the workers. Or quiet, resume or stop some of them, on whatever machine "
+        "they are."
+    )
+
+    def add_arguments(self, parser):
+        # No options here: the defaults of a verb would replace what is given.
+        verbs = parser.add_subparsers(dest="verb", metavar="COMMAND")
+        listing = verbs.add_parser("list", help="list the workers (the default)")
+        listing.add_argument(
+            "--json", action="store_true", help="print JSON, for programs"
+        )
+        add_database(listing, "all means each")
+        for verb, text in VERBS.items():
+            each = verbs.add_parser(verb, help=text, **examples_of(f"workers {verb}"))
+            each.add_argument(
+                "names", nargs="*", metavar="WORKER", help="its name, or its id"
+            )
+            each.add_argument("--all", action="store_true", help="all that are alive")
+            each.add_argument("--note", default="", help="why; for the audit trail")
+            add_database(each, "all means each")
+
+    def handle(self, **options):
+        with ready_database(options.get("database")) as alias:
+            if options["verb"] in VERBS:
+                self.act(alias, options["verb"], options)
+            else:
+                self.list_workers(alias, bool(options.get("json")))
+
+    def list_workers(self, alias: str, as_json: bool) -> None:
+        seen = seen_in(alias)
+        jobs, some = Job.objects.using(alias), seen.workers[:MOST_LISTED]
+        workers = worker_statuses(jobs, some, seen.now)
+        if as_json:
+            shown = [asdict(each) | {"state": state_of(each)} for each in workers]
+            self.stdout.write(json.dumps(shown, indent=2))
+            return
+        otherwise = "No worker is alive. Start one with: manage.py runjobs"
+        cells = [row(each) for each in workers]
+        print_table(self.stdout, TITLES, cells, otherwise, ("worker", "queues"))
+        if (more := len(seen.workers) - len(some)) > 0:
+            self.stderr.write(f"And {number_of('more worker', more)}.")
+
+    def act(self, alias: str, verb: str, options: dict[str, Any]) -> None:
+        workers = self.chosen(alias, options["names"], options["all"])
+        names = ", ".join(one_line(each.name) for each in workers)
+        what = {"chosen": names, "note": options["note"]}
+        if len(workers) == 1:
+            what["object_id"] = workers[0].pk
+        with audited(alias, verb, "worker", **what) as entry:
+            ids = [each.pk for each in workers]
+            entry.number = order(alias, ids, WANTED[verb])
+        asked = number_of("worker", entry.number)
+        text = f"Asked {asked} {DONE[verb]}."
+        if left := len(workers) - entry.number:
+            text += f" {number_of('other', left)} had been asked so, or are stopping."
+        if options["verbosity"]:
+            self.stdout.write(text)
+
+    def chosen(self, alias: str, names: list[str], is_all: bool) -> list[Worker]:
+        """Return the workers that are meant. Raises CommandError."""
+        if is_all == bool(names):
+            raise CommandError("Name workers, or say --all.", returncode=2)
+        alive = seen_in(alias).alive
+        if is_all:
+            return alive
+        found = [each for name in names for each in alive if is_meant(each, name)]
+        known = {each.name for each in alive}
+        for name in names:
+            if not any(is_meant(each, name) for each in found):
+                text = f"No worker {one_line(name)!r} is alive. {near(name, known)}"
+                raise CommandError(text, returncode=1)
+        return list({each.pk: each for each in found}.values())
+
+
+def is_meant(worker: Worker, name: str) -> bool:
+    return worker.name == name or worker.pk == read_id(name.removeprefix("#"))
+
+
+def row(worker: WorkerStatus) -> tuple[Any, ...]:
+    return (
+        one_line(worker.name),
+        state_of(worker),
+        worker.running,
+        worker.slots,
+        one_line(worker.queues),
+        seconds_in_words(worker.heartbeat_seconds) or "-",
+    )

@@ -1,0 +1,9 @@
+-- Write into the rows of workers what operators want of them, and return the ids of those
+-- for which that is new. Each heartbeat reads it; a notification lets one follow at once.
+-- A worker that is to stop does not go back on it.
+WITH ordered AS (
+    UPDATE pgjobs_worker SET wanted = %(wanted)s
+    WHERE id = ANY (%(ids)s::bigint[]) AND wanted NOT IN (%(wanted)s, 'stop')
+    RETURNING id
+)
+SELECT id, pg_notify('pgjobs_worker_' || id, 'order') FROM ordered

@@ -1,0 +1,3 @@
+from ...features.workers.command import Command
+
+__all__ = ["Command"]
