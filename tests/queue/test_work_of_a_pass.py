@@ -26,7 +26,8 @@ CONDITIONS = """
 SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger
 WHERE tgrelid = 'pgjobs_job'::regclass AND NOT tgisinternal
     AND tgattr::int2[] && ARRAY(
-        SELECT attnum FROM pg_attribute WHERE attrelid = tgrelid AND attname = ANY (%s)
+        SELECT attnum FROM pg_attribute
+        WHERE attrelid = tgrelid AND attname = ANY (%(named)s)
     )
 """
 SET = re.compile(r"^(?:SET )?(\w+) = ", re.MULTILINE)
@@ -52,8 +53,8 @@ def pass_of(number: int) -> tuple[dict, list]:
 
 
 def running_jobs(worker_id: int) -> list[Success]:
-    query = "SELECT id, lease_token FROM pgjobs_job WHERE worker_id = %s"
-    return [Success(*row, None) for row in execute(query, [worker_id])]
+    query = "SELECT id, lease_token FROM pgjobs_job WHERE worker_id = %(id)s"
+    return [Success(id, token, None) for id, token in execute(query, {"id": worker_id})]
 
 
 def nodes(plan: dict) -> Iterator[dict]:
@@ -86,7 +87,7 @@ def test_conditions_that_a_pass_has_parsed_are_short():
     query, _ = claim_statement(1, (), 1, FETCH)
     named = set(SET.findall(query))
     assert {"status", "worker_id", "last_attempted_at"} <= named
-    found = dict(execute(CONDITIONS, [list(named)]))
+    found: dict[str, str] = dict(execute(CONDITIONS, {"named": list(named)}))
     assert set(found) == {
         "pgjobs_notify_changed",
         "pgjobs_queue_changed",
