@@ -11,6 +11,7 @@ way its documentation recommends for speed:
     enqueue(task, number)        one job, durable when this returns
     enqueue_many(task, numbers)  many jobs at once, if the system knows how
     unfinished()                 how many jobs are not yet recorded as done
+    hold(path)                   one that must be killed; those with processes
     fill(status, number)         as many rows of that status, by SQL; pgjobs, bare SQL
     work()                       the worker; may replace the process
 
@@ -86,6 +87,9 @@ class Producer:
             while os.stat(STAMPS).st_size == size:
                 time.sleep(0.0005)
         return enqueued
+
+    def hold(self, path: str) -> None:
+        self.system.hold(path)
 
     def unfinished(self) -> int:
         return self.system.unfinished()

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.figures import (
     count,
@@ -36,23 +36,32 @@ def members(number: int = 100_000, rounds: int = 3) -> None:
     """
     from benchmarks.chunks_tasks import many, one
 
-    taken: dict[str, list[float]] = {"plain": [], "chunks": []}
+    taken: dict[str, list[Used]] = {"plain": [], "chunks": []}
     for _ in range(rounds):
         for name, task, options in (
             ("plain", one, ("--prefetch", "auto")),
             ("chunks", many, ()),
         ):
-            seconds = seconds_of(task, number, options)
-            taken[name].append(seconds / number * 1e6)
-    for name, microseconds in taken.items():
-        what = f"processor time of one of {number:,} jobs, {name}"
-        report(what, statistics.median(microseconds), "us")
-    ratios = [b / a for a, b in zip(taken["plain"], taken["chunks"], strict=True)]
+            taken[name].append(seconds_of(task, number, options))
+    for name, used in taken.items():
+        for where, seconds in zip(Used._fields, zip(*used, strict=True), strict=True):
+            what = f"processor time of one of {number:,} jobs, {name}, {where}"
+            report(what, statistics.median(seconds) / number * 1e6, "us")
+    ratios = [
+        sum(b) / sum(a) for a, b in zip(taken["plain"], taken["chunks"], strict=True)
+    ]
     what = f"a member of 500 to a plain job, median of {rounds}"
     report(what, statistics.median(ratios), "", 0.35)
 
 
-def seconds_of(task: Any, number: int, options: tuple[str, ...]) -> float:
+class Used(NamedTuple):
+    """Processor time in seconds: of the worker, and of its sessions in the server."""
+
+    worker: float
+    server: float
+
+
+def seconds_of(task: Any, number: int, options: tuple[str, ...]) -> Used:
     from pgjobs import enqueue_many
     from pgjobs.models import Queue
 
@@ -67,7 +76,8 @@ def seconds_of(task: Any, number: int, options: tuple[str, ...]) -> float:
         begun = processor_time(process.pid)
         Queue.objects.filter(name="default").resume()
         wait_for(lambda: slowly(UNFINISHED), 600)
-        return processor_time(process.pid) - begun
+        ended = processor_time(process.pid)
+        return Used(*(b - a for a, b in zip(begun, ended, strict=True)))
 
 
 @figure
@@ -109,13 +119,13 @@ def slowly(query: str) -> bool:
     return not count(query, [])
 
 
-def processor_time(pid: int) -> float:
+def processor_time(pid: int) -> Used:
     from django.db import connection
 
     with connection.cursor() as cursor:
         cursor.execute(OF_WORKER)
         sessions = [row[0] for row in cursor.fetchall()]
-    return cpu_seconds(pid) + sum(map(cpu_seconds, sessions))
+    return Used(cpu_seconds(pid), sum(map(cpu_seconds, sessions)))
 
 
 @contextmanager

@@ -229,4 +229,6 @@ def forget() -> None:
 
 
 if __name__ == "__main__":
+    import benchmarks.isolation_rivals  # noqa: F401  (its figure)
+
     sys.exit(main(sys.argv[1:], "benchmarks.isolation_tasks"))

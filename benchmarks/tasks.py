@@ -1,5 +1,6 @@
 """What the jobs of every system do. Needs nothing but the standard library."""
 
+import ctypes
 import functools
 import os
 import time
@@ -13,6 +14,13 @@ def stamp(number: int) -> None:
     """Store when the job started; the clock is the same for all processes."""
     started = time.monotonic()
     os.write(stamps(), f"{number} {started}\n".encode())
+
+
+def hold(path: str) -> None:
+    """Hold the interpreter, as C code does, and note since when, and the process."""
+    with open(path, "w") as file:
+        file.write(f"{time.monotonic()} {os.getpid()}\n")
+    ctypes.PyDLL(None).sleep(60)
 
 
 @functools.cache

@@ -68,9 +68,13 @@ def brief(marks, random):
 
 @order(number=12, weight=2)
 def together(marks, random):
-    """Enqueue jobs that share calls."""
-    seconds = short(random)
-    bound = [tasks.together.bind(mark=mark, seconds=seconds) for mark in marks]
+    """Enqueue jobs that share calls, sometimes with a bad one among them."""
+    seconds = short(random) / 3  # a call with a bad one takes several times as long
+    bad = random.choice([*marks, *[None] * len(marks)])
+    bound = [
+        tasks.together.bind(mark=mark, seconds=seconds, is_poison=mark == bad)
+        for mark in marks
+    ]
     return ids(enqueue_many(bound))
 
 

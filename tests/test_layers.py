@@ -77,7 +77,10 @@ LATE_IMPORTS = {
     ),
     # Only where a task is isolated.
     ("features.isolation.options", "features.isolation.execution"),
+    ("features.isolation.options", "features.isolation.gathering"),
     ("features.isolation.checks", "features.isolation.pool"),
+    # Only where calls have many jobs.
+    ("features.chunks.options", "features.chunks.gathering"),
     # A child imports nothing of the project before it has forked, and no models before
     # Django is set up.
     ("features.isolation.keeper", "json"),

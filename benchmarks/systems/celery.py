@@ -1,4 +1,4 @@
-"""Celery on Redis: ten threads, results ignored, a large prefetch."""
+"""Celery on Redis: ten threads, or processes; results ignored, a large prefetch."""
 
 import os
 
@@ -6,6 +6,7 @@ import celery
 import redis
 
 from benchmarks import tasks
+from benchmarks.adapter import OPTIONS
 
 URL = os.environ["REDIS_URL"]
 app = celery.Celery("benchmarks.systems.celery", broker=URL)
@@ -16,12 +17,17 @@ app.conf.broker_connection_retry_on_startup = True
 TASKS = {
     "noop": app.task(tasks.noop, name="noop"),
     "stamp": app.task(tasks.stamp, name="stamp"),
+    "hold": app.task(tasks.hold, name="hold", time_limit=OPTIONS.get("limit")),
 }
 server = redis.Redis.from_url(URL)
 
 
 def enqueue(task, number):
     TASKS[task].delay(number)
+
+
+def hold(path):
+    TASKS["hold"].delay(path)
 
 
 def enqueue_many(task, numbers):
@@ -34,6 +40,7 @@ def unfinished():
 
 
 def work():
-    options = ["--pool", "threads", "--concurrency", "10", "--loglevel", "WARNING"]
+    pool, slots = OPTIONS.get("pool", "threads"), str(OPTIONS.get("slots", 10))
+    options = ["--pool", pool, "--concurrency", slots, "--loglevel", "WARNING"]
     quiet = ["--without-gossip", "--without-mingle"]
     app.worker_main(["worker", *options, *quiet])

@@ -76,6 +76,19 @@ def double_step(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(f"a step of {job_id}, life {life}: {number} x", (job_id,))
 
 
+@verdict("called twice", "a job whose call has succeeded is not called again in it")
+def called_twice(evidence: Evidence) -> Iterator[Violation]:
+    done = Counter(
+        (effect.job_id, effect.life, effect.attempt)
+        for effect in evidence.effects
+        if effect.what == "done"
+    )
+    for (job_id, life, attempt), number in done.items():
+        if number > 1:
+            text = f"attempt {attempt} of {job_id}, life {life}: done {number} x"
+            yield Violation(text, (job_id,))
+
+
 @verdict("success without a run", "what is recorded as successful was executed")
 def unearned(evidence: Evidence) -> Iterator[Violation]:
     ran = {(effect.job_id, effect.life) for effect in evidence.effects}

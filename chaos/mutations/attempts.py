@@ -110,6 +110,23 @@ BUGS = [
         20,
     ),
     Bug(
+        "halves of a call overlap, and run what has succeeded",
+        "called twice",
+        (
+            (
+                "left += [members[:middle], members[middle:]]",
+                "left += [members[: middle + 1], members[middle:]]",
+            ),
+            (
+                "members = [member for member in left.popleft() if member.is_open]",
+                "members = left.popleft()",
+            ),
+        ),
+        "together",
+        "none",
+        20,
+    ),
+    Bug(
         "a rescue leaves the old token",
         "illegal transition",
         (

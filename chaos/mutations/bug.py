@@ -30,8 +30,9 @@ class Bug(NamedTuple):
     def backlog(self) -> int:
         """Few long jobs, so that a free worker takes over what another one lost.
 
-        And few batches, so that what comes after one need not wait for the others.
+        And few batches, so that what comes after one need not wait for the others, and
+        few jobs that wait, which go on several times each.
         """
         if "long" in self.orders:
             return 3
-        return 30 if "batched" in self.orders else 200
+        return 30 if self.orders in ("waits", "batched") else 200

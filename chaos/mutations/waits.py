@@ -61,6 +61,36 @@ BUGS = [
         20,
     ),
     Bug(
+        "a claim forgets which event it has taken",
+        "answer taken twice",
+        (
+            (
+                "PERFORM pgjobs_end_wait(job, asks.name, asks.ways, taken);",
+                """PERFORM pgjobs_end_wait(job, asks.name, asks.ways, taken);
+            UPDATE pgjobs_wait SET event_id = NULL
+            WHERE job_id = job.id AND life = job.life AND name = asks.name;""",
+            ),
+        ),
+        "waits",
+        "none",
+        20,
+    ),
+    Bug(
+        "a claim takes an answer and brings none",
+        "answer lost",
+        (
+            (
+                "PERFORM pgjobs_end_wait(job, asks.name, asks.ways, taken);",
+                """PERFORM pgjobs_end_wait(job, asks.name, asks.ways, taken);
+            UPDATE pgjobs_step SET return_value = NULL
+            WHERE job_id = job.id AND life = job.life AND name = asks.name;""",
+            ),
+        ),
+        "waits",
+        "none",
+        20,
+    ),
+    Bug(
         "a wait is over when it begins",
         "wait over too early",
         (("coalesce(first_deadline, ends_at)", "clock_timestamp()"),),

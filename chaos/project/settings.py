@@ -46,4 +46,6 @@ PGJOBS = {
     "CONCURRENCY": SLOTS,
     "UNITS_PATIENCE": 2,
     "TIMEOUT_GRACE": 2,
+    # So a claim takes what a worker of the same release has waited for.
+    "VERSION": os.environ.get("CHAOS_RELEASE", "1"),
 }

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TypedDict
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from pgjobs import (
     Chunk,
@@ -69,17 +69,36 @@ def brief(mark: str, seconds: float = 0.0) -> dict:
 class Shared(TypedDict):
     mark: str
     seconds: float
+    is_poison: bool
 
 
-@task(max_crashes=1_000, chunk=8, chunk_wait=0.5, on_chunk_error="bisect")
+@task(
+    max_crashes=1_000,
+    max_attempts=1_000,
+    backoff=constant(0.2),
+    chunk=8,
+    chunk_wait=0.5,
+    on_chunk_error="bisect",
+)
 def together(calls: Chunk[Shared]) -> list[dict]:
-    """Write down of each job of the call that it ran."""
-    with connection.cursor() as cursor:
-        for call in calls:
-            job = call.job
-            cursor.execute(INSERT_EFFECT, [job.id, job.life, job.attempt, "ran"])
+    """Write down of each job of the call that it ran, and in the end that it is done.
+
+    A bad one spoils the first attempt of all that are called with it.
+    """
+    note_all(calls, "ran")
+    if any(call.args["is_poison"] and call.job.attempt == 1 for call in calls):
+        raise ValueError("one of these is bad")
     time.sleep(max(call.args["seconds"] for call in calls))
+    # Whether it was stored or not, this call has succeeded.
+    with suppress(DatabaseError):
+        note_all(calls, "done")
     return [{"attempt": call.job.attempt} for call in calls]
+
+
+def note_all(calls: Chunk[Shared], what: str) -> None:
+    rows = [(call.job.id, call.job.life, call.job.attempt, what) for call in calls]
+    with connection.cursor() as cursor:
+        cursor.executemany(INSERT_EFFECT, rows)
 
 
 @task(max_crashes=1_000)
@@ -316,7 +335,9 @@ def pool(mark: str) -> dict:
     waits_for=("waits.happened",),
 )
 def waits(mark: str, is_last: bool = False) -> dict:
-    """Sleep; take an answer, two events and the end of a job; go on as another.
+    """Sleep; take an answer, some events and the end of a job; go on as another.
+
+    There may be no third event. What a wait has taken, the one behind it must not take.
 
     That one takes an answer that came too late for the first, and ends.
     """
@@ -328,9 +349,10 @@ def waits(mark: str, is_last: bool = False) -> dict:
     attempt = note(f"took answer {answer}")
     if is_last:
         return attempt
-    for name in ("first", "second"):
+    times = {"first": LONGEST_WAIT, "second": LONGEST_WAIT, "third": SHORTEST_WAIT}
+    for name, timeout in times.items():
         event = job.wait_for_event(
-            "waits.happened", aggregate_id=mark, name=name, timeout=LONGEST_WAIT
+            "waits.happened", aggregate_id=mark, name=name, timeout=timeout
         )
         note(f"took {name} {event and event.id}")
     child = job.step("child", enqueue, work, f"{mark}/child", atomic=True)
@@ -346,6 +368,8 @@ def answers(mark: str, job_id: int, waiting: str) -> dict:
     with transaction.atomic():
         if Job.objects.get(pk=job_id).answer("answer", value):
             give(waiting, f"answer {value}")
+    if job_id % 2:  # so that the job has asked, and its claim takes the event
+        time.sleep(0.5)
     publish("waits.happened", aggregate_id=waiting)
     return attempt
 

@@ -8,18 +8,18 @@ CREATE OR REPLACE TRIGGER pgjobs_see_pauses
     BEFORE INSERT ON pgjobs_job
     FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
 
--- What a job of a task with `chunk` has in its keys holds it up nowhere.
--- A claim never fires it (worker_id), nor do the functions by which an admission writes:
--- they have the setting of the last part. A job that waits always has a `waiting_for`.
+-- A claim never fires it (worker_id), nor a plain job's end, nor do the functions by which an
+-- admission writes: they have the setting of the last part. A job that waits always has a
+-- `waiting_for`.
 CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     BEFORE UPDATE OF status, keys, dependencies ON pgjobs_job
     FOR EACH ROW
     WHEN (
         NEW.worker_id IS NULL
-        AND num_nonnulls(
-            nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
-            NEW.line, NEW.waiting_for
-        ) > 0
+        AND (
+            NEW.finished_at IS NULL
+            OR num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
+        )
         AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
@@ -38,15 +38,6 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
         OR NEW.status = 'WAITING' AND NEW.line IS NULL
     )
     EXECUTE FUNCTION pgjobs_queue_inserted();
-
-CREATE OR REPLACE TRIGGER pgjobs_stop_changed
-    BEFORE UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.status = 'READY' AND OLD.status <> 'READY'
-        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
-    )
-    EXECUTE FUNCTION pgjobs_stop_job();
 
 CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
     BEFORE INSERT ON pgjobs_job
@@ -112,8 +103,7 @@ CREATE OR REPLACE TRIGGER pgjobs_notify_changed
         AND CASE
             WHEN NEW.finished_at IS NULL
                 THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
-            ELSE NEW.awaited OR NEW.dependencies IS NOT NULL
-                OR NEW.keys - '{chunk_by,chunk_wait}'::text[] <> '{}'
+            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
         END
     )
     EXECUTE FUNCTION pgjobs_notify_changed();

@@ -117,12 +117,6 @@ def worker_name(text: str) -> str:
     return text
 
 
-def add_queues(parser) -> None:
-    parser.add_argument(
-        "queues", nargs="+", type=queue_name, metavar="QUEUE", help="name of a queue"
-    )
-
-
 def add_database(parser, all_means: str = "") -> None:
     parser.add_argument(
         "--database",

@@ -1680,6 +1680,57 @@ END
 $$;
 """,
     ),
+    "function pgjobs_note_deleted": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF OLD.keys IS NOT NULL AND (OLD.finished_at IS NULL OR OLD.line IS NOT NULL)
+    THEN
+        PERFORM pgjobs_leave_note(OLD.id, OLD.keys);
+    END IF;
+    IF (
+            OLD.keys ?| ARRAY['after', 'after_batches']
+            OR OLD.dependencies IS NOT NULL
+        )
+        AND has_table_privilege('pgjobs_predecessor', 'SELECT')
+        AND has_table_privilege('pgjobs_predecessor', 'DELETE')
+    THEN
+        DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
+    END IF;
+    IF OLD.dependencies IS NOT NULL THEN
+        PERFORM pgjobs_provide(OLD.id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF pgjobs_ends_for_others(OLD.keys)
+        AND (OLD.finished_at IS NULL OR OLD.line IS NOT NULL)
+    THEN
+        PERFORM pgjobs_leave_note(OLD.id, OLD.keys);
+    END IF;
+    IF (
+            OLD.keys ?| ARRAY['after', 'after_batches']
+            OR OLD.dependencies IS NOT NULL
+        )
+        AND has_table_privilege('pgjobs_predecessor', 'SELECT')
+        AND has_table_privilege('pgjobs_predecessor', 'DELETE')
+    THEN
+        DELETE FROM pgjobs_predecessor AS link WHERE link.job_id = OLD.id;
+    END IF;
+    IF OLD.dependencies IS NOT NULL THEN
+        PERFORM pgjobs_provide(OLD.id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+""",
+    ),
     "function pgjobs_note_started": (
         None,
         r"""CREATE OR REPLACE FUNCTION pgjobs_note_started() RETURNS trigger LANGUAGE plpgsql
@@ -1772,6 +1823,12 @@ BEGIN
         NEW.keys := pgjobs_keys_of_life(OLD, NEW);
     END IF;
     CASE
+    -- What a job of a task with `chunk` has in its keys holds it up nowhere.
+    WHEN num_nonnulls(
+        nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
+        NEW.line, NEW.waiting_for
+    ) = 0 THEN
+        NULL;
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
             NEW.line := CASE WHEN pgjobs_ends_for_others(NEW.keys) THEN 'left' END;
@@ -1816,6 +1873,19 @@ BEGIN
         PERFORM pgjobs_leave_note(NULL, jsonb_build_object(
             'rate_key', OLD.keys -> 'rate_key'
         ));
+    END IF;
+    IF NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND has_table_privilege('pgjobs_override', 'SELECT')
+    THEN
+        NEW.line := pgjobs_paused_line(NEW.task, NULL);
+        -- See pgjobs_stop_job.
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            NEW.line := coalesce(NEW.line, 'arrived');
+        END IF;
+        IF NEW.line IS NOT NULL THEN
+            NEW.status := 'WAITING';
+            NEW.waiting_for := 'limit';
+        END IF;
     END IF;
     RETURN NEW;
 END
@@ -6097,7 +6167,8 @@ BEGIN
             FROM pgjobs_job
             WHERE id = ANY (deletable)
                 AND worker_id = worker
-                AND num_nonnulls(keys, dependencies, batch_id, unique_until) = 0
+                AND num_nonnulls(dependencies, batch_id, unique_until) = 0
+                AND pgjobs_ends_for_others(keys) IS NOT TRUE
                 AND NOT awaited
             FOR UPDATE SKIP LOCKED
         ) AS free;
@@ -6756,7 +6827,7 @@ BEGIN
         THEN
             NEW.line := 'arrived';
         END IF;
-    ELSIF TG_OP = 'INSERT' THEN
+    ELSE
         NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN
@@ -8068,25 +8139,13 @@ $$;
     FOR EACH ROW
     WHEN (
         NEW.worker_id IS NULL
-        AND num_nonnulls(
-            nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
-            NEW.line, NEW.waiting_for
-        ) > 0
+        AND (
+            NEW.finished_at IS NULL
+            OR num_nonnulls(NEW.keys, NEW.dependencies, NEW.line, NEW.waiting_for) > 0
+        )
         AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
-""",
-    ),
-    "trigger pgjobs_stop_changed": (
-        None,
-        r"""CREATE OR REPLACE TRIGGER pgjobs_stop_changed
-    BEFORE UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.status = 'READY' AND OLD.status <> 'READY'
-        AND current_setting('pgjobs.admits', true) IS DISTINCT FROM 'on'
-    )
-    EXECUTE FUNCTION pgjobs_stop_job();
 """,
     ),
     "trigger pgjobs_stop_inserted": (
@@ -8140,35 +8199,6 @@ $$;
     FOR EACH ROW
     WHEN (NEW.keys ? 'rate_key' AND OLD.status = 'READY')
     EXECUTE FUNCTION pgjobs_note_started();
-""",
-    ),
-    "trigger pgjobs_notify_changed": (
-        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
-    AFTER UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.worker_id IS NULL
-        AND CASE
-            WHEN NEW.finished_at IS NULL
-                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
-            ELSE NEW.awaited OR num_nonnulls(NEW.keys, NEW.dependencies) > 0
-        END
-    )
-    EXECUTE FUNCTION pgjobs_notify_changed();
-""",
-        r"""CREATE OR REPLACE TRIGGER pgjobs_notify_changed
-    AFTER UPDATE OF status ON pgjobs_job
-    FOR EACH ROW
-    WHEN (
-        NEW.worker_id IS NULL
-        AND CASE
-            WHEN NEW.finished_at IS NULL
-                THEN OLD.waiting_for IS NULL OR NEW.line IS NOT NULL
-            ELSE NEW.awaited OR NEW.dependencies IS NOT NULL
-                OR NEW.keys - '{chunk_by,chunk_wait}'::text[] <> '{}'
-        END
-    )
-    EXECUTE FUNCTION pgjobs_notify_changed();
 """,
     ),
     "trigger pgjobs_undone": (

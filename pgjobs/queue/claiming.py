@@ -96,6 +96,9 @@ class Fetch(NamedTuple):
     # fail. Otherwise the first one of them ends the walk.
     skips_special: bool = False
     isolated: int = LONGEST_SCAN  # so many isolated jobs; 0: it passes over all
+    # It does not report jobs that were not started in time, because cancelling them
+    # fails at present.
+    skips_expired: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -198,7 +201,6 @@ def claim_statement(
     excluded: Iterable[str] = (),
     is_idle: bool = False,
     units: HostUnits | None = None,
-    skips_expired: bool = False,
     prefetched: int = 0,
     claims: bool = True,
 ) -> Statement:
@@ -208,8 +210,6 @@ def claim_statement(
     - `is_idle`: the worker runs nothing, so it may claim a job that must run alone.
     - `units`: claim only jobs for which the worker's host has room. None means that it
       has room for all. A fetch in claim order counts none.
-    - `skips_expired`: do not report jobs that were not started in time, because
-      cancelling them fails at present.
     - `prefetched`: how many jobs may be claimed beyond the limit, to wait in the
       worker. Only a fetch in claim order does so.
     - `claims`: whether the jobs are claimed. Otherwise their rows are only locked.
@@ -221,7 +221,6 @@ def claim_statement(
         "queues": None if queues is None else list(queues),
         "excluded": list(excluded),
         "is_idle": is_idle,
-        "skips_expired": skips_expired,
         "claims": claims,
     } | fetch_parameters(fetch)
     if fetch.by_queue:
@@ -237,6 +236,7 @@ def fetch_parameters(fetch: Fetch) -> dict[str, Any]:
         "scan_limit": fetch.scan_limit,
         "is_complete": fetch.is_complete,
         "isolated": fetch.isolated,
+        "skips_expired": fetch.skips_expired,
     }
     if not fetch.by_queue:
         ranges = fetch.ranges or [Range(*PRIORITIES, 0)]

@@ -93,14 +93,6 @@ IN_ASYNC_CODE = (
     "jobs `await sync_to_async(enqueue_many)(...)`."
 )
 
-HOLDERS = """
-SELECT unique_key, id FROM pgjobs_job
-WHERE unique_key = ANY (%(unique_keys)s::text[])
-    AND pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at)
-    AND finished_at IS NULL
-"""
-
-
 # In the caller's transaction
 
 
@@ -305,19 +297,6 @@ def insert_free(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None
     rows = execute(statement("enqueue_unique"), parameters_of(new_jobs))
     ids = {position: id for position, _, id, *_ in rows}
     return [ids.get(position) for position in range(len(new_jobs))]
-
-
-def insert_or_find(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None]:
-    """Insert jobs; return their ids, or those of the jobs that hold their keys.
-
-    None stands where a job that has ended holds the key.
-    """
-    ids = insert_free(execute, new_jobs)
-    keys = [job.unique_key for id, job in zip(ids, new_jobs, strict=True) if id is None]
-    holders = dict(execute(HOLDERS, {"unique_keys": keys})) if keys else {}
-    return [
-        id or holders.get(job.unique_key) for id, job in zip(ids, new_jobs, strict=True)
-    ]
 
 
 def free_keys(execute: Execute, new_jobs: Sequence[NewJob]) -> None:

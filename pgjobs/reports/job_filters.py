@@ -248,15 +248,6 @@ def values_of(text: str) -> Iterator[Any]:
     yield value
 
 
-def has_pair(text: str) -> Q:
-    """Match `key=value`, as commands take it."""
-    key, sign, value = text.partition("=")
-    if not key or not sign:
-        problem = _("%(text)r is not like customer_id=42.")
-        raise InvalidFilter(problem % {"text": text[:80]})
-    return has_argument(key, value)
-
-
 def has_lock(text: str) -> Q:
     lock = Q(keys__isnull=False, keys__lock=checked(text))
     return lock & is_open_key("lock")
@@ -284,16 +275,6 @@ SEARCHES: dict[str, Callable[[str], Q]] = {
 }
 # Arguments, and the keys that are made of them, are not for everyone to see.
 OPEN_SEARCHES = ("reason", "id")
-
-
-@cache
-def command_filters() -> dict[str, Narrow]:
-    """Return what commands offer; to find jobs, they read all of them if need be."""
-    return {
-        **filters(),
-        **{name: searching(match) for name, match in SEARCHES.items()},
-        "args": searching(has_pair),
-    }
 
 
 class Term(NamedTuple):

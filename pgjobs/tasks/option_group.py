@@ -38,6 +38,15 @@ class OptionGroup:
         """Return the class of the executions of its jobs, if it has one of its own."""
         return None
 
+    @property
+    def gathered(self) -> "Callable[..., Any] | None":
+        """Return what takes claimed jobs of the task before they begin, if anything.
+
+        It gets the claimer and all jobs of a claim. It begins those of other tasks, and
+        returns those of its own that begin next.
+        """
+        return None
+
     def check(self, function: Callable) -> None:
         """Raise InvalidTask for names that are no parameters of the function."""
 

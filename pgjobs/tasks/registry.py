@@ -76,11 +76,6 @@ class Registry:
         found = (source.find_by_path(path) for source in self.sources)
         return next(filter(None, found), None)
 
-    def has_own_process(self, name: str) -> bool:
-        """Whether jobs of the task crash alone."""
-        task = self.find(name)
-        return task is not None and task.options.execution is not None
-
     def declared(self) -> "dict[str, Task]":
         """Return the tasks that code declares, by their names and aliases."""
         if (by_name := self.by_name) is None:

@@ -10,6 +10,7 @@ the jobs go back (`stopping.py`).
 """
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
@@ -19,10 +20,10 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
-from ..features import entries, modules
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits, Success
 from ..queue.recording import deleting
+from ..tasks.registry import registry
 from . import row_by_row
 from .admissions import Admissions
 from .connections.backoff import Backoff
@@ -76,6 +77,7 @@ class Capacity:
         self.most = options.most_prefetched if options.units is None else 0
         self.bound = self.most  # of the next claim: few of the jobs may wait here
         self.seconds = PREFETCH_SECONDS  # that a run takes on average
+        self.processes = most_isolated(options)  # of isolated jobs, at a time
         # As which longer runs count: one long run keeps only its own slot.
         self.longest = PREFETCH_SECONDS / SHARE / options.slots
         if self.most:
@@ -89,16 +91,16 @@ class Capacity:
             # To record all would leave the slots nothing to run until the claim has
             # brought others.
             successes = successes[: max(len(in_flight.jobs) // 2, self.options.slots)]
-        held = in_flight.slots_without(successes)
-        slots = self.free_slots(held)
+        taken = in_flight.slots_without(successes)
+        slots = self.free_slots(taken)
         admitting = self.admitting
         admits = now >= admitting.next_event or (
             in_flight.has_keys(successes) and not admitting.backoff.is_waiting(now)
         )
         return Room(
-            not held,
+            len(in_flight.jobs) == len(successes),
             slots,
-            self.to_prefetch(held, slots) if self.most and (slots or successes) else 0,
+            self.to_prefetch(taken, slots) if self.most and (slots or successes) else 0,
             successes,
             admits,
             self.lifetime.ends_when_idle and in_flight.is_stuck,
@@ -109,14 +111,19 @@ class Capacity:
         """Whether a job may begin at once."""
         return self.free_slots(self.in_flight.slots_without()) > 0
 
-    def free_slots(self, held: int) -> int:
-        """Return how many jobs may begin beside those that the worker holds."""
+    def free_slots(self, taken: int) -> int:
+        """Return how many jobs may begin beside those that take so many slots."""
         if self.lifetime.is_over or monotonic() > self.heartbeat.silent_at:
             return 0
-        taken = held - self.in_flight.without_slot
         if taken and self.in_flight.runs_last_chance:
             return 0
         return int(max(min(self.options.slots - taken, self.lifetime.left_to_claim), 0))
+
+    @property
+    def free_processes(self) -> int:
+        """Return how many isolated jobs may begin."""
+        in_flight = self.in_flight
+        return self.processes - len(in_flight.isolated - in_flight.ended_at.keys())
 
     # Prefetching
 
@@ -127,7 +134,7 @@ class Capacity:
             change = min(runs.popleft(), self.longest) - self.seconds
             self.seconds += SHARE * change
 
-    def to_prefetch(self, held: int, slots: int) -> int:
+    def to_prefetch(self, taken: int, slots: int) -> int:
         """Return how many jobs may be claimed beyond the free slots.
 
         A slot that runs a long job begins no other one.
@@ -135,12 +142,11 @@ class Capacity:
         self.measure()
         if self.seconds > PREFETCH_SECONDS:
             return 0
-        held -= self.in_flight.without_slot
         long = self.executor.running_for(PREFETCH_SECONDS)
         soon = (self.options.slots - long) * PREFETCH_SECONDS / self.seconds
         may_hold = min(soon, self.options.slots + self.most)
         left = self.lifetime.left_to_claim - slots
-        number = min(may_hold - max(held, self.options.slots), left, self.bound)
+        number = min(may_hold - max(taken, self.options.slots), left, self.bound)
         return max(int(number), 0)
 
     def brought(self, number: int) -> None:
@@ -150,6 +156,18 @@ class Capacity:
         begin at once ends each claim, those behind it would be locked in vain.
         """
         self.bound = max(number, 0) + self.options.slots
+
+
+def most_isolated(options: WorkerOptions) -> int:
+    """Return how many isolated jobs a worker runs at the same time.
+
+    Rows may say that they are isolated although no task is so any more: a deploy has
+    changed that. Their jobs run in the slots.
+    """
+    if not any("isolated" in task.options.own_keys for task in registry.all_tasks()):
+        return options.slots
+    cores = os.cpu_count() or 1
+    return min(options.slots, cores if options.isolated is None else options.isolated)
 
 
 class Claimer:
@@ -183,7 +201,6 @@ class Claimer:
             "units": self.units,
         }
         self.admissions = Admissions(self)
-        self.bounds = [made(self) for made in entries("gathering", "BOUNDS")]
 
     # When
 
@@ -212,8 +229,6 @@ class Claimer:
         `is_wanted`: run the statement even if nothing asks for it.
         """
         now = monotonic()
-        for bound in self.bounds:
-            bound.count(room)
         if now < self.backoff.retry_at:
             if room.successes:
                 self.recorder.record_successes(room.successes)
@@ -252,13 +267,12 @@ class Claimer:
         return has_failed is not None or bool(room.slots and is_asked)
 
     def next_fetch(self, room: Room, now: float) -> Fetch:
-        must_see_all = self.cannot_expire or (
-            room.may_end and not self.rule.may_hold_more
-        )
+        # Expired jobs are in the way if cancelling them fails.
+        cannot_expire = self.upkeep.expiry.backoff.since is not None
+        must_see_all = cannot_expire or (room.may_end and not self.rule.may_hold_more)
         fetch = self.rule.next_fetch(room.slots, now, must_see_all, room.prefetched)
-        for bound in self.bounds:
-            fetch = bound.narrowed(fetch)
-        return fetch
+        isolated = self.capacity.free_processes
+        return fetch._replace(isolated=isolated, skips_expired=cannot_expire)
 
     def record_and_claim(self, room: Room, fetch: Fetch) -> None:
         is_poll = monotonic() >= self.rule.poll_at
@@ -277,33 +291,36 @@ class Claimer:
             # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         now = monotonic()
-        self.rule.fetched(fetch, claimed, room.slots, now)
+        processes = self.capacity.free_processes
+        self.rule.fetched(fetch, claimed, room.slots, now, processes)
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)
 
     def begin(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hand jobs that were claimed to the slots."""
-        if jobs:
-            for module in modules("gathering"):
-                jobs = module.gathered(self, jobs)
-            was_idle = self.in_flight.is_empty
-            self.in_flight.claim(jobs)
-            self.recorder.executor.submit(self.in_flight.take_slots(jobs))
-            if was_idle:
-                # Let the slot's thread go first. Beside other jobs this costs switches.
-                sleep(0)
-            for observer in self.recorder.observers:
-                observer.claimed(jobs)
-            names = {job.queue_name for job in jobs}
-            if not names <= self.upkeep.new_queues.known:
-                self.upkeep.new_queues.meet(names)
+        for name in {job.task for job in jobs}:
+            task = registry.find(name)
+            if task is not None and task.options.gathered is not None:
+                jobs = task.options.gathered(self, jobs)  # the others have begun
+                break
+        if not jobs:
+            return
+        was_idle = self.in_flight.is_empty
+        self.recorder.executor.submit(self.in_flight.claim(jobs))
+        if was_idle:
+            # Let the slot's thread go first. Beside other jobs this costs switches.
+            sleep(0)
+        for observer in self.recorder.observers:
+            observer.claimed(jobs)
+        names = {job.queue_name for job in jobs}
+        if not names <= self.upkeep.new_queues.known:
+            self.upkeep.new_queues.meet(names)
 
     def claim(self, room: Room, fetch: Fetch) -> Claimed:
         """Record successes and claim; if jobs may wait, admit in between."""
         how = {
             **self.serving,
-            "skips_expired": self.cannot_expire,
             "limit": room.slots,
             "prefetched": room.prefetched,
             "fetch": fetch,
@@ -321,11 +338,6 @@ class Claimer:
         if claimed.has_keys:  # other jobs began to wait while these ran
             self.admitting.expect()
         return claimed
-
-    @property
-    def cannot_expire(self) -> bool:
-        """Whether expired jobs are in the way because cancelling them fails."""
-        return self.upkeep.expiry.backoff.since is not None
 
     # A claim that fails
 
@@ -352,7 +364,6 @@ class Claimer:
             self.begin,
             fetch=fetch,
             is_idle=room.is_idle,
-            skips_expired=self.cannot_expire,
             **self.serving,
         )
         if failed:

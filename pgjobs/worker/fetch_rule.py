@@ -154,10 +154,18 @@ class FetchRule:
 
     # What a fetch has brought
 
-    def fetched(self, fetch: Fetch, claimed: Claimed, slots: int, now: float) -> None:
+    def fetched(
+        self,
+        fetch: Fetch,
+        claimed: Claimed,
+        slots: int,
+        now: float,
+        processes: int = 1,
+    ) -> None:
         """Plan the next fetch, after one for so many slots and some to prefetch.
 
-        A statement that only recorded does not say what is READY.
+        A statement that only recorded does not say what is READY. `processes`: how many
+        isolated jobs may begin now. With none left, the fetch may have stopped at one.
         """
         if not fetch.scan_limit or not (slots or claimed.jobs):
             return
@@ -167,12 +175,14 @@ class FetchRule:
             self.plan_rescan(claimed, now)
         if claimed.has_more and not fetch.by_queue:
             self.plan_after_cut(claimed, now)
-        skips = fetch.by_queue or fetch.skips_special or not fetch.isolated
+        skips = fetch.by_queue or fetch.skips_special or not processes
         if self.slow_seconds and not skips:
             self.remember_ended(claimed, now)
             self.advance(fetch, claimed, slots)
         if slots:
             self.plan(fetch, claimed, slots, now)
+        if fetch.isolated and not processes:
+            self.wake()  # the next one goes past them
 
     def plan(self, fetch: Fetch, claimed: Claimed, slots: int, now: float) -> None:
         """Decide when to fetch again."""

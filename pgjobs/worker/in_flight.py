@@ -7,7 +7,6 @@ from typing import TypeVar
 from ..features import modules
 from ..queue.claiming import ClaimedJob
 from ..queue.recording import Completed, Outcome, Success, Unsuccessful, release
-from ..tasks.registry import registry
 from .observer import AttemptEnd
 
 T = TypeVar("T", Success, Completed, Unsuccessful)
@@ -25,6 +24,7 @@ class InFlight:
         self.ended_at: dict[int, float] = {}
         self.keyed: set[int] = set()  # tokens of jobs for whose end others may wait
         self.companions: set[int] = set()  # of those that share the slot of another job
+        self.isolated: set[int] = set()  # of those that run in a process of their own
         # The tokens of jobs whose successes a feature deletes unless needed, and of
         # those that a statement may have deleted whose answer was lost.
         self.deletable: set[int] = set()
@@ -52,7 +52,8 @@ class InFlight:
         """Whether recording fails for each job that the worker still holds."""
         return self.jobs.keys() <= self.failing
 
-    def claim(self, jobs: Iterable[ClaimedJob]) -> None:
+    def claim(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
+        """Hold these jobs; return those that take a slot of their own."""
         self.last_claim_at, now = time(), monotonic()
         for job in jobs:
             self.jobs[job.lease_token] = job
@@ -61,11 +62,6 @@ class InFlight:
                 self.keyed.add(job.lease_token)
             if job.keep in self.kinds:
                 self.deletable.add(job.lease_token)
-            if job.call and job.call.members[0] is not job:
-                self.companions.add(job.lease_token)
-
-    def take_slots(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
-        """Return those of these jobs that take a slot of their own."""
         companions = self.companions
         if not companions:
             return jobs
@@ -73,10 +69,12 @@ class InFlight:
 
     def slots_without(self, outcomes: Sequence[Outcome] = ()) -> int:
         """Return how many slots are taken once these outcomes are stored."""
-        if not self.companions:
+        if not (self.companions or self.locked or self.failing):  # as in most passes
             return len(self.jobs) - len(outcomes)
         stored = {outcome.lease_token for outcome in outcomes}
-        return len(self.jobs.keys() - self.companions - stored)
+        held = self.jobs.keys() - self.companions - stored
+        # Jobs whose outcomes cannot be stored take no slot.
+        return len(held) - min(len(self.kept - self.companions), MOST_KEPT)
 
     def put(self, outcomes: Iterable[Outcome]) -> None:
         now = monotonic()
@@ -113,13 +111,6 @@ class InFlight:
         return self.locked | self.failing
 
     @property
-    def without_slot(self) -> int:
-        """How many jobs take no slot: their outcomes cannot be stored."""
-        if not (self.locked or self.failing):
-            return 0
-        return min(len(self.kept - self.companions), MOST_KEPT)
-
-    @property
     def recordable(self) -> list[Outcome]:
         if not (self.locked or self.failing):  # as in most passes
             return self.unrecorded
@@ -146,9 +137,9 @@ class InFlight:
     @property
     def runs_last_chance(self) -> bool:
         """Whether the only job in flight is one that must run alone."""
-        return self.slots_without() == 1 and any(
-            job.is_last_chance and not registry.has_own_process(job.task)
-            for job in self.jobs.values()
+        return len(self.jobs) - len(self.companions) == 1 and any(
+            job.is_last_chance and token not in self.isolated
+            for token, job in self.jobs.items()
         )
 
     def close(
@@ -167,7 +158,7 @@ class InFlight:
                 seconds = ended_at - self.claimed_at.pop(token)
                 ends.append(AttemptEnd(job, status_of.get(token), outcome, seconds))
         for tokens in (
-            *(self.keyed, self.deletable, self.in_doubt),
+            *(self.keyed, self.isolated, self.deletable, self.in_doubt),
             *(self.locked, self.failing, self.failed_over, self.companions),
         ):
             if tokens:  # in most passes all are empty

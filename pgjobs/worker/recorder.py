@@ -78,6 +78,8 @@ class Recorder:
             sleep(GATHER_SECONDS)
         if self.executor.outcomes:
             self.in_flight.put(self.executor.take_outcomes())
+            if self.in_flight.isolated & self.in_flight.ended_at.keys():
+                self.apply(Effects(ready=True))  # others may begin in its process
 
     def record(self) -> None:
         """Store the outcomes and reports that a claim does not store."""
@@ -243,6 +245,7 @@ class Recorder:
     def close(self, outcomes: Sequence[Outcome], status_of: dict[int, str]) -> None:
         """Close outcomes that are stored, or whose job belongs to another owner.
 
+        This logs how the attempts ended, and sends their signals.
         `status_of`: the present status of their jobs, by lease token.
         """
         missing = [
@@ -255,7 +258,13 @@ class Recorder:
             else:
                 status_of |= before
         ends = self.in_flight.close(outcomes, status_of)
-        self.announce(ends)
+        tells_all = is_heard(logging.INFO)
+        for end in ends:
+            if tells_all or end.status != "SUCCESSFUL":
+                log_end(end)
+            if end.status in FINISHED:
+                self.finished += 1
+        self.announcer.ended(ends)
         stored = [end for end in ends if end.status is not None]
         if stored:
             for observer in self.observers:
@@ -276,16 +285,6 @@ class Recorder:
                 raise
             self.keep_for_later(outcomes, error)
             return None
-
-    def announce(self, ends: Sequence[AttemptEnd]) -> None:
-        """Log how attempts ended, and send their signals."""
-        tells_all = is_heard(logging.INFO)
-        for end in ends:
-            if tells_all or end.status != "SUCCESSFUL":
-                log_end(end)
-            if end.status in FINISHED:
-                self.finished += 1
-        self.announcer.ended(ends)
 
     # Reports
 

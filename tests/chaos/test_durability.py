@@ -109,3 +109,11 @@ def test_such_a_job_that_somebody_else_deletes_is_lost(story):
     story.enqueue(1, keep="failed")
     story.write(1, OPERATOR, operation="DELETE")
     assert [*lost(Evidence([*with_ends(story.versions)]))]
+
+
+def test_job_whose_call_has_succeeded_twice_in_an_attempt_is_noticed(story):
+    ran_once(story)
+    done = EffectRow(1, 1, 1, "done")
+    assert broken(story.evidence(effects=[*effects_of(story.versions), done])) == set()
+    effects = [*effects_of(story.versions), done, done]
+    assert broken(story.evidence(effects=effects)) == {"called twice"}

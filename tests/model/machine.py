@@ -29,6 +29,11 @@ class Job(NamedTuple):
     wait: str = ""
     answers: int = 0  # that were told that they count
     is_late: bool = False  # the time of its wait is over
+    # See chunks.py: how many are in its call, which one it is, and whose call it is.
+    members: int = 1
+    place: int = 0
+    call: int = 0  # the token of the first one
+    part: tuple[int, int] | None = None  # the call that has crashed, and which half
 
     @property
     def is_expired(self) -> bool:
@@ -49,6 +54,7 @@ class Body(NamedTuple):
     attempt: int
     given: int = 0  # the life of the source whose result it has, see flow.py
     has_begun: bool = True
+    others: tuple[tuple[int, int], ...] = ()  # of its call: job and token
 
 
 class Message(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .guarantees import GUARANTEES, Guarantee, no_more_than, the_lowest_id_is_next
-from .machine import FINISHED, QUEUED, Body, Machine, Message, State
+from .machine import FINISHED, QUEUED, Body, Job, Machine, Message, State
 
 
 class Found(NamedTuple):
@@ -81,15 +81,23 @@ def broken_by(
 
 def compressed(state: State) -> State:
     """Number the tokens afresh, in their order: only that and equality count."""
-    used = {job.token for job in state.jobs} | {body.token for body in state.bodies}
-    used |= {message.body.token for message in state.messages}
+    bodies = state.bodies | {message.body for message in state.messages}
+    used = {job.token for job in state.jobs} | {body.token for body in bodies}
+    used |= {job.call for job in state.jobs}
+    used |= {job.part[0] for job in state.jobs if job.part}
+    used |= {token for body in bodies for _, token in body.others}
     new = {token: place for place, token in enumerate(sorted(used | {0}))}
 
     def renamed(body: Body) -> Body:
-        return body._replace(token=new[body.token])
+        others = tuple((number, new[token]) for number, token in body.others)
+        return body._replace(token=new[body.token], others=others)
+
+    def of_job(job: Job) -> Job:
+        part = job.part and (new[job.part[0]], job.part[1])
+        return job._replace(token=new[job.token], call=new[job.call], part=part)
 
     return state._replace(
-        jobs=tuple(job._replace(token=new[job.token]) for job in state.jobs),
+        jobs=tuple(map(of_job, state.jobs)),
         bodies=frozenset(map(renamed, state.bodies)),
         messages=frozenset(
             Message(renamed(b), verdict) for b, verdict in state.messages

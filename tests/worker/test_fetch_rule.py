@@ -470,6 +470,16 @@ def test_fetch_past_the_jobs_of_limited_queues_moves_no_cursor():
     assert fetches.rule.cursors == before
 
 
+def test_fetch_that_may_have_stopped_at_an_isolated_job_moves_no_cursor():
+    fetches = Fetches().slow_ones()
+    before = dict(fetches.rule.cursors)
+    fetch, old = fetches.next(), brought(job(100, waited=5.0))
+    fetches.rule.fetched(fetch, old, 4, fetches.now, processes=0)
+    assert fetches.rule.cursors == before
+    fetches.rule.fetched(fetch, old, 4, fetches.now, processes=1)
+    assert fetches.rule.cursors != before
+
+
 def test_worker_pauses_forty_times_as_long_as_a_rescan_took():
     fetches = Fetches().slow_ones().complete(seconds=0.01).complete(seconds=0.01)
     fetches.now += 0.39
@@ -624,6 +634,14 @@ def test_empty_fetch_is_followed_by_a_poll():
 def test_fetch_that_did_not_show_all_is_followed_by_another_one_at_once(rule):
     assert rule.due_for(is_idle=False) <= NOW
     assert not rule.is_empty
+
+
+@pytest.mark.parametrize("isolated", [1, 0])
+def test_fetch_that_may_have_stopped_at_an_isolated_job_is_followed_by_one(isolated):
+    rule = FetchRule(POLL)
+    fetch = first_fetch(2)._replace(isolated=isolated)
+    rule.fetched(fetch, brought(job(1), seconds=0.0), 2, NOW, processes=0)
+    assert rule.may_hold_more == (isolated > 0)
 
 
 def test_fetch_that_brought_fewer_jobs_than_asked_for_has_shown_all():

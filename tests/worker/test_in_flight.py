@@ -48,6 +48,27 @@ def test_outcome_that_cannot_be_stored_now_waits_alone(obstacle):
     assert in_flight.unrecorded == [SUCCESS, other], "it is kept"
 
 
+@pytest.mark.parametrize("obstacle", ["locked", "failing"])
+def test_job_whose_outcome_cannot_be_stored_takes_no_slot(obstacle):
+    in_flight = holding(job(1), job(2), job(3))
+    in_flight.put([SUCCESS])
+    setattr(in_flight, obstacle, {1})
+    assert in_flight.slots_without() == 2
+    assert in_flight.slots_without([Success(2, 2, None)]) == 1
+
+
+def test_jobs_that_share_a_call_take_one_slot_until_all_are_stored():
+    in_flight = InFlight()
+    in_flight.companions = {2, 3}
+    first, *others = job(1), job(2), job(3)
+    assert in_flight.claim([first, *others]) == [first]
+    assert in_flight.slots_without() == 1
+    assert in_flight.slots_without([Success(2, 2, None)]) == 1
+    in_flight.put([SUCCESS, Success(2, 2, None)])
+    in_flight.locked = {2}
+    assert in_flight.slots_without([SUCCESS]) == 0
+
+
 def test_worker_is_stuck_if_recording_fails_for_all_that_it_holds():
     in_flight = holding(job(1), job(2))
     in_flight.failing = {1}
@@ -59,12 +80,13 @@ def test_worker_is_stuck_if_recording_fails_for_all_that_it_holds():
 def test_closed_outcomes_are_forgotten_with_all_that_was_known_of_them():
     in_flight = holding(job(1), job(2))
     in_flight.put([SUCCESS])
-    in_flight.failing = {1}
+    in_flight.failing, in_flight.isolated = {1}, {1, 2}
     (end,) = in_flight.close([SUCCESS], {1: "SUCCESSFUL"})
     assert (end.job.id, end.status, end.outcome) == (1, "SUCCESSFUL", SUCCESS)
     assert end.seconds >= 0
     assert in_flight.unrecorded == []
     assert in_flight.failing == set()
+    assert in_flight.isolated == {2}
     assert [each.id for each in in_flight.still_running] == [2]
 
 

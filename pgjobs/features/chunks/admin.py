@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from ...admin.details import Lineage
-from ...admin.links import Link, jobs_of, link_to_job
+from ...admin.links import jobs_of, link_to_job
 from ...models.job import Job
 
 MOST_COMPANIONS = 50
@@ -18,7 +18,10 @@ def job_context(request, job: Job, lineage: Lineage, admin_site) -> dict[str, An
     shown = ids[:MOST_COMPANIONS]
     jobs = jobs_of(shown)
     return {
-        "companions": [companion(id, n, jobs, admin_site) for n, id in enumerate(shown)]
+        "companions": [
+            link_to_job(id, jobs, note_of(id, n, job), admin_site)
+            for n, id in enumerate(shown)
+        ]
         if len(ids) > 1
         else [],
         "hidden_companions": len(ids) > MOST_COMPANIONS,
@@ -26,9 +29,10 @@ def job_context(request, job: Job, lineage: Lineage, admin_site) -> dict[str, An
     }
 
 
-def companion(id: int, place: int, jobs: dict[int, Job], admin_site) -> Link:
-    note = _("has the log of the call") if place == 0 else _("the same call")
-    return link_to_job(id, jobs, note, admin_site)
+def note_of(id: int, place: int, shown: Job) -> str:
+    if place == 0:
+        return _("has the log of the call")
+    return _("this job") if id == shown.pk else ""
 
 
 def ids_of_call(job: Job) -> list[int]:

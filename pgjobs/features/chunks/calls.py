@@ -8,7 +8,10 @@ from ...exceptions import Cancel, Fail, Retry
 
 if TYPE_CHECKING:
     from ...tasks.running_job import RunningJob
+    from .execution import MemberExecution
 
+# What was said of a job: an error as a task raises it, or a value in a tuple.
+Mark = Fail | Cancel | Retry | tuple[Any]
 Args = TypeVar("Args", covariant=True)
 
 
@@ -22,23 +25,28 @@ class Call(Generic[Args]):
     none was called succeeds when the function returns.
     """
 
-    def __init__(self, args: Args, job: "RunningJob"):
+    __slots__ = ("_member", "args")
+
+    def __init__(self, args: Args, member: "MemberExecution"):
         self.args = args
-        self.job = job
-        # What was said of it: an error as a task raises it, or a value in a tuple.
-        self.mark: Fail | Cancel | Retry | tuple[Any] | None = None
+        self._member = member
 
     def __repr__(self) -> str:
-        return f"<Call of job {self.job.id}>"  # not the arguments: they may be secret
+        # Not the arguments: they may be secret.
+        return f"<Call of job {self._member.job.id}>"
+
+    @property
+    def job(self) -> "RunningJob":
+        return self._member.running
 
     @property
     def cancelled(self) -> bool:
         """Whether the job was asked to stop while the function runs."""
-        return self.job.cancel_requested
+        return self._member.is_cancelled
 
     def succeed(self, value: Any = None) -> None:
         """Let the job succeed with this result, which must be JSON."""
-        self.mark = (value,)
+        self._member.mark = (value,)
 
     def retry(self, after: float | timedelta | None = None, reason: str = "") -> None:
         """Fail this attempt of the job, and try again within its `max_attempts`.
@@ -48,15 +56,15 @@ class Call(Generic[Args]):
 
         Raises ValueError if `after` is no duration.
         """
-        self.mark = Retry(after, reason)
+        self._member.mark = Retry(after, reason)
 
     def fail(self, reason: str = "") -> None:
         """End the job FAILED, for a reason."""
-        self.mark = Fail(reason)
+        self._member.mark = Fail(reason)
 
     def cancel(self, reason: str = "") -> None:
         """End the job CANCELLED, for a reason."""
-        self.mark = Cancel(reason)
+        self._member.mark = Cancel(reason)
 
 
 class Chunk(Sequence[Call[Args]]):

@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from math import ceil, log2
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import DatabaseError
 
-from ...base.plain_json import dump, result_text
+from ... import signals
+from ...base.plain_json import dump, load, result_text
 from ...conf import settings
 from ...exceptions import (
     ControlFlow,
@@ -20,6 +22,7 @@ from ...exceptions import (
     InvalidStep,
     TaskTimeout,
 )
+from ...models.job import Job
 from ...queue.claiming import ClaimedJob
 from ...queue.recording import Outcome, Success, Unsuccessful
 from ...queue.statements import array, execute_on
@@ -28,7 +31,6 @@ from ...sql import statement
 from ...tasks.hints import listed
 from ...tasks.running_job import RunningJob
 from ...tasks.sensitive import named_arguments
-from ...tasks.task import Task
 from ...worker.slots.execution import (
     CoroutineExecution,
     Execution,
@@ -41,7 +43,7 @@ from ...worker.slots.interruption import (
     run_stoppable,
 )
 from ...worker.slots.outcomes import describe, unsuccessful
-from .calls import Call, Chunk
+from .calls import Call, Chunk, Mark
 
 if TYPE_CHECKING:
     from .members import ChunkSignature
@@ -59,6 +61,7 @@ class HidingOfAll(Hiding):
     """Masks what the jobs of a call have in common, and what `own` masks of some."""
 
     own: Sequence[Any] = ()
+    is_encrypted = False  # whether any of the jobs has encrypted values
 
     def __call__(self, text: str) -> str:
         for each in self.own:
@@ -84,8 +87,12 @@ class CallJob(MemberJob):
     Its log and its progress are stored with the first job.
     """
 
-    first: RunningJob  # of the members
     members: "list[MemberExecution]" = []
+
+    @property
+    def first(self) -> RunningJob:
+        """The running job of the first member."""
+        return self.members[0].running
 
     def log(self, text: str) -> None:
         self.first.log(text)
@@ -98,9 +105,7 @@ class CallJob(MemberJob):
     @property
     def cancel_requested(self) -> bool:
         """Whether all jobs of the call were asked to stop."""
-        return bool(self.members) and all(
-            each.running.cancel_requested for each in self.members
-        )
+        return bool(self.members) and all(each.is_cancelled for each in self.members)
 
     @cancel_requested.setter
     def cancel_requested(self, value: bool) -> None:
@@ -118,52 +123,95 @@ class CallJob(MemberJob):
 
 
 class MemberExecution(Execution):
-    """The attempt of one job among the others of its call."""
+    """The attempt of one job among the others of its call.
+
+    Most functions look at the arguments alone. So `running` is made once it is asked
+    for, and all else that members have in common belongs to the call.
+    """
 
     running_class = MemberJob
+    outcome: Outcome | None = None  # once it is certain
+    mark: Mark | None = None  # what the function said of it
+    has_begun = is_cancelled = False
+    arguments: Any = None  # in the class that the hint of the chunk names
 
-    def __init__(self, job: ClaimedJob, task: Task, host: Any):
-        super().__init__(job, task, host, None)
-        self.outcome: Outcome | None = None  # once it is certain
-        self.call: Call[Any] | None = None  # unless it could not begin
+    def __init__(self, job: ClaimedJob, calling: "Calling"):
+        self.job = job
+        self.task = calling.task
+        self.host = calling.host
+        self.options = calling.options
+        self.limit = calling.limit
+        self.hide = calling.hide
+        self.asks_features = job.results is not None or calling.options.prepares
+        if self.asks_features:
+            super().__init__(job, self.task, self.host, self.limit)
 
-    def begin(self, signature: "ChunkSignature") -> None:
-        """Decode the arguments; the outcome is there if the job cannot run."""
-        self.outcome = self.prepare()
-        if self.outcome is None and self.running.cancel_requested:
+    @cached_property
+    def running(self) -> RunningJob:  # type: ignore[override]
+        hide = self.hide
+        super().__init__(self.job, self.task, self.host, self.limit)
+        made: RunningJob = vars(self)["running"]
+        self.hide = made.hide = hide
+        made.cancel_requested = self.is_cancelled
+        return made
+
+    def cancel(self) -> None:
+        """Let the function see that the job was asked to stop; from any thread."""
+        self.is_cancelled = True
+        if "running" in vars(self):
+            self.running.cancel_requested = True
+
+    def begin(self, signature: "ChunkSignature", named: Any = None) -> None:
+        """Take the arguments; the outcome is there if the job cannot run.
+
+        `named`: what its row has, if that was read with the rows of others.
+        """
+        if self.is_cancelled:
             self.outcome = unsuccessful(self.job, "CANCEL", BEFORE)
-        if self.outcome is None:
-            try:
-                self.call = Call(signature.made(self.kwargs), self.running)
-            except InvalidArguments as error:
-                self.outcome = unsuccessful(
-                    self.job, "FAIL", str(error), error, hide=self.hide
-                )
+            return
+        kwargs = signature.load_fitting(named) if type(named) is dict else None
+        if kwargs is None:
+            self.outcome = self.prepare()
+            if self.outcome is not None:
+                return
+            kwargs = self.kwargs
+        try:
+            self.arguments = signature.made(kwargs)
+            self.has_begun = True
+        except InvalidArguments as error:
+            self.outcome = unsuccessful(
+                self.job, "FAIL", str(error), error, hide=self.hide
+            )
 
     @property
     def is_open(self) -> bool:
         """Whether nothing was said yet of how the job ends."""
-        return self.outcome is None and self.call is not None and not self.call.mark
+        return self.outcome is None and self.has_begun and not self.mark
 
     def of_mark(self) -> Outcome | None:
         """Return the outcome that the function has asked for by a mark."""
-        mark = self.call.mark if self.call else None
+        mark = self.mark
         if mark is None:
             return None
         return self.succeeded(*mark) if isinstance(mark, tuple) else self.judged(mark)
 
     def succeeded(self, value: Any) -> Outcome:
         try:
-            text = result_text(listed(value))
+            text = None if value is None else result_text(listed(value))
         except BaseException as error:  # noqa: BLE001  (a result's own methods run here)
             why = str(error) if isinstance(error, ValueError) else describe(error)
             return self.judged(Fail(f"The result cannot be stored: {why}."))
-        if self.running.seal is not None:  # it has got what is encrypted
+        if self.asks_features and self.running.seal is not None:  # it got what is so
             text = self.options.kept(self.running, text)
         return Success(self.job.id, self.job.lease_token, text)
 
     def judged(self, error: BaseException) -> Unsuccessful:
-        """Return what an error means for this job."""
+        """Return what an error means for this job.
+
+        Who reports the error knows this job alone. The error may quote them all.
+        """
+        with suppress(AttributeError):  # of a class with slots
+            error.pgjobs_hide = self.hide  # type: ignore[attr-defined]
         return self.ended_by(error)
 
 
@@ -178,14 +226,19 @@ class Calling(Execution):
 
     def __init__(self, job: ClaimedJob, task: Any, *others: Any):
         super().__init__(job, task, *others)
-        host = self.host
         call = job.call
-        self.members = [MemberExecution(each, task, host) for each in call.members]
+        jobs = call.members
+        by_place = [each for each in jobs if each.args != "[]"]  # rows of SQL alone
+        # The function knows the secrets of all, and its errors may quote any of them.
+        self.common = self.hide = self.running.hide = HidingOfAll(
+            self.options.sensitive,
+            *[each.kwargs for each in jobs],
+            *(partial(named_arguments, each.task, each.args) for each in by_place),
+            *{each.meta for each in jobs},
+        )
+        self.members = [MemberExecution(each, self) for each in jobs]
         self.asks_features = any(member.asks_features for member in self.members)
         self.running.members = self.members
-        self.running.first = self.members[0].running
-        for member in self.members:
-            member.limit = self.limit
         call.execution = self
         for lease_token in call.cancelled:
             self.tell_cancelled(call.places[lease_token])
@@ -195,7 +248,7 @@ class Calling(Execution):
     # From outside, on any thread
 
     def tell_cancelled(self, place: int) -> None:
-        self.members[place].running.cancel_requested = True
+        self.members[place].cancel()
 
     def marked(self, place: int) -> Outcome | None:
         member = self.members[place]
@@ -208,47 +261,59 @@ class Calling(Execution):
         assert self.task is not None
         signature: Any = self.task.signature
         own = []  # what masks what they get of jobs before them
-        for member in self.members:
+        for member, named in zip(self.members, self.read(), strict=True):
             usual = member.hide
-            member.begin(signature)
+            member.begin(signature, named)
             if member.hide is not usual:
                 own.append(member.hide)
-        self.hide_all(own)
-        seals = (member.running.seal for member in self.members)
-        self.running.seal = next(filter(None, seals), None)  # for reports of errors
+        if self.asks_features:
+            self.hide_own(own)
         if any(member.is_open for member in self.members):
             return None
         outcome: Any = self.members[0].outcome
         return outcome
 
-    def hide_all(self, own: list[Any]) -> None:
-        """Mask in what is stored with one job the secrets of the others, too.
+    def read(self) -> Sequence[Any]:
+        """Return the JSON arguments of each member, or None to read its own.
 
-        The function knows them all, and its errors may quote any of them. `own`: what
-        masks more for some.
+        To read those of all as one text takes a third of the time.
         """
-        jobs = [member.job for member in self.members]
-        hide = HidingOfAll(
-            self.options.sensitive,
-            *(job.kwargs for job in jobs),
-            *(partial(named_arguments, job.task, job.args) for job in jobs),
-            *{job.meta for job in jobs},
-        )
-        hide.own = own
-        execution: Any
-        for execution in (self, *self.members):
-            execution.hide = execution.running.hide = hide
+        if not self.asks_features and all(
+            each.job.args == "[]" for each in self.members
+        ):
+            try:
+                listed = ",".join([each.job.kwargs for each in self.members])
+                found = load(f"[{listed}]")
+                if len(found) == len(self.members):
+                    return found
+            except (ValueError, RecursionError):
+                pass  # each member that can be read is
+        return [None] * len(self.members)
+
+    def hide_own(self, own: list[Any]) -> None:
+        """Mask what some members get of jobs before them in the texts of all."""
+        self.common.own = own
+        for member in self.members:
+            member.hide = member.running.hide = self.common
+            self.common.is_encrypted |= member.running.seal is not None
+        seals = (member.running.seal for member in self.members)
+        self.running.seal = next(filter(None, seals), None)  # for reports of errors
 
     def announce_others(self) -> None:
         """Say that the members have started, beside the first."""
+        if not is_announced():
+            return
         for member in self.members[1:]:
             if member.is_open:
                 announce_started(member.job)
 
     def each(self, outcome: Outcome) -> Iterable[Outcome]:
         """Return the outcome of each member; of those without one, as this one."""
-        for member in self.members:
-            yield self.of_member(member, outcome)
+        ended = [
+            member.outcome or self.of_member(member, outcome) for member in self.members
+        ]
+        self.job.call.close()
+        return ended
 
     def of_member(self, member: MemberExecution, outcome: Outcome) -> Outcome:
         found = member.outcome or member.of_mark()
@@ -351,6 +416,12 @@ class Calling(Execution):
         return outcome
 
 
+def is_announced() -> bool:
+    """Whether anybody hears that jobs have started."""
+    heard = signals.job_started.has_listeners(Job)
+    return heard or logger.isEnabledFor(logging.DEBUG)
+
+
 class Part:
     """The jobs of one call of the function."""
 
@@ -360,7 +431,7 @@ class Part:
 
     @property
     def chunk(self) -> Chunk[Any]:
-        return Chunk([each.call for each in self.members if each.call is not None])
+        return Chunk([Call(each.arguments, each) for each in self.members])
 
     def close(self, error: BaseException, together: bool = False) -> None:
         """Let the error end the members of which nothing was said.
@@ -447,7 +518,7 @@ class CoroutineCalling(Calling, CoroutineExecution):
         """Read what the event loop could not ask for later."""
         self.announce_others()
         for member in self.members:
-            if member.call is not None:
+            if member.has_begun:
                 for name in CoroutineExecution.read_before(member):  # type: ignore[arg-type]
                     getattr(member.running, name)
 

@@ -77,31 +77,37 @@ member AS MATERIALIZED (
 -- The first one runs, however large it is.
 taken AS MATERIALIZED (
     SELECT array_agg(id ORDER BY place) AS ids, count(*) AS number,
-        array_agg(id) FILTER (WHERE is_held) AS held
+        array_agg(id) FILTER (WHERE is_held) AS held,
+        array_agg(id ORDER BY id) AS sorted, array_agg(place ORDER BY id) AS places
     FROM member
     WHERE place <= %(most)s AND (place = 1 OR bytes <= %(most_bytes)s)
 ),
+-- What the rows have in common is made once.
+call AS MATERIALIZED (
+    SELECT taken.*, jsonb_build_object(
+        'call', (SELECT lease_token FROM leader), 'first', ids[1], 'members', number
+    ) AS shared
+    FROM taken
+),
 marked AS (
     UPDATE pgjobs_job AS job
-    SET chunk = jsonb_build_object(
-        'attempt', format('%%s:%%s', life, attempts),
-        'call', (SELECT lease_token FROM leader), 'first', ids[1],
-        'members', number, 'place', array_position(ids, id)
+    SET chunk = shared || jsonb_build_object(
+        'attempt', life || ':' || attempts, 'place', array_position(ids, id)
     ) || CASE id WHEN ids[1] THEN jsonb_build_object('ids', ids) ELSE '{}' END
-    FROM taken
+    FROM call
     WHERE id = ANY (held) AND number > 1
     RETURNING id
 ),
+-- width_bucket() finds the place of an id among sorted ones by halving.
 claimed AS (
     UPDATE pgjobs_job
     \ir ../../sql/worker/claim/set.sql
         last_attempted_at = clock_timestamp(),
-        chunk = jsonb_build_object(
-            'attempt', format('%%s:%%s', life, least(attempts, 2147483646) + 1),
-            'call', (SELECT lease_token FROM leader), 'first', ids[1],
-            'members', number, 'place', array_position(ids, id)
+        chunk = shared || jsonb_build_object(
+            'attempt', life || ':' || least(attempts, 2147483646) + 1,
+            'place', places[width_bucket(id, sorted)]
         )
-    FROM taken
+    FROM call
     WHERE id = ANY (ids) AND NOT id = ANY (held)
     RETURNING
         \ir ../../sql/worker/claim/columns.sql

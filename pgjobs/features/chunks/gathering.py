@@ -6,12 +6,12 @@ each of them that has not joined another one, a second statement claims the rest
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 
 from ...base.database_errors import is_lost, text_of
-from ...queue.claiming import ClaimedJob
+from ...queue.claiming import ClaimedJob, in_claim_order
 from ...queue.recording import Outcome
 from ...queue.statements import Execute, array
 from ...sql import statement
@@ -41,7 +41,7 @@ class SharedCall:
 
     def __init__(self, jobs: Sequence[ClaimedJob], runs_alone: bool):
         self.runs_alone = runs_alone
-        self.members = [Member._make(job) for job in jobs]
+        self.members = list(map(Member._make, jobs))
         self.places = {job.lease_token: n for n, job in enumerate(jobs)}
         self.cancelled: set[int] = set()  # tokens of members that were asked to stop
         self.execution: Calling | None = None  # once it has begun
@@ -61,6 +61,14 @@ class SharedCall:
             self.execution.tell_cancelled(self.places[lease_token])
         return True
 
+    def close(self) -> None:
+        """Let go of the members, which have ended.
+
+        Otherwise each call would be a circle of thousands of objects, which only the
+        garbage collector ends, and that would take as long as all else.
+        """
+        self.members, self.execution = [], None
+
     def marked(self, job: ClaimedJob) -> Outcome | None:
         """Return how the running function wants a member to end, if it said so."""
         if self.execution is None:
@@ -69,19 +77,19 @@ class SharedCall:
 
 
 def gathered(claimer: "Claimer", jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
-    """Return the jobs, with those that join the calls of tasks with `chunk`.
+    """Return the jobs of tasks with `chunk`, and those that join their calls.
 
     Raises psycopg.Error if the connection is lost.
     """
     most = chunks_of({job.task for job in jobs})
-    if not most:
-        return jobs
     apart = [job for job in jobs if job.task in most]
-    plain = [job for job in jobs if job.task not in most]
-    if plain:
-        claimer.begin(plain)  # whatever becomes of the others
-    calls = calls_of(claimer.connection.execute, claimer.worker_id, apart, most)
-    return [member for call in calls for member in call.members]
+    claimer.begin([job for job in jobs if job.task not in most])
+    made = calls_of(claimer.connection.execute, claimer.worker_id, apart, most)
+    calls = [call.members for call in made]
+    claimer.in_flight.companions.update(
+        member.lease_token for _, *others in calls for member in others
+    )
+    return [member for members in calls for member in members]
 
 
 def chunks_of(names: set[str]) -> dict[str, int]:
@@ -150,14 +158,9 @@ def gather(
     ((marked, runs_alone, *_), *_) = rows
     joined = [others[id] for id in marked or () if id != first.id]
     claimed = [begun(ClaimedJob._make(row[2:])) for row in rows if row[2] is not None]
-    in_order = sorted([*joined, *claimed], key=claim_order)
-    return SharedCall([first, *in_order], bool(runs_alone))
+    return SharedCall([first, *in_claim_order(joined + claimed)], bool(runs_alone))
 
 
 def begun(job: ClaimedJob) -> ClaimedJob:
     """Return a job that need not have waited until its `chunk_wait` was over."""
     return job._replace(waited=0.0) if (job.waited or 0.0) < 0 else job
-
-
-def claim_order(job: ClaimedJob) -> Any:
-    return -job.priority, job.turn

@@ -63,8 +63,10 @@ def member_of(function: Callable) -> Callable:
     """
     args_class = class_of(function)
 
+    is_dict = is_typeddict(args_class)
+
     def make(**kwargs: Any) -> Any:
-        return kwargs if is_typeddict(args_class) else args_class(**kwargs)
+        return kwargs if is_dict else args_class(**kwargs)
 
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(make, name, getattr(function, name))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 from ...exceptions import InvalidTask, non_negative_seconds
@@ -111,6 +112,14 @@ class Chunks(OptionGroup):
         if self.chunk_wait is not None:
             own["chunk_wait"] = non_negative_seconds("chunk_wait", self.chunk_wait)
         return own
+
+    @cached_property
+    def gathered(self) -> Callable[..., Any] | None:
+        if self.chunk is None:
+            return super().gathered
+        from .gathering import gathered  # only where it is needed
+
+        return gathered
 
     def definition(self, signature: Signature) -> dict[str, Any]:
         own = {} if self.chunk is None else {"chunk": self.chunk}

@@ -15,7 +15,6 @@ from ...base.database_errors import is_of_row
 from ...base.texts import in_a_log, storable
 from ...exceptions import InvalidArguments, UnknownTask
 from ...models.job import HIGHEST_PRIORITY
-from ...queue.inserting import insert_or_find
 from ...queue.new_job import NewJob
 from ...queue.statements import Execute
 from ...tasks.arguments import Stored
@@ -27,7 +26,7 @@ from ...worker.slots.outcomes import LONGEST_REASON, describe
 from ...worker.upkeep.chore import NOTHING, Chore, Effects
 from . import queue
 from .declare import Need, needs_of
-from .queue import BATCH, Decided, Decision, Undecided
+from .queue import BATCH, Decided, Decision, Undecided, insert_or_find
 
 logger = logging.getLogger("pgjobs.worker")
 

@@ -5,11 +5,19 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...conf import settings
+from ...queue.inserting import insert_free
+from ...queue.new_job import NewJob
 from ...queue.statements import Execute
 from ...sql import statement
 
 BATCH = 100  # jobs that one transaction decides about
 MOST = 1_000  # jobs that it looks at
+HOLDERS = """
+SELECT unique_key, id FROM pgjobs_job
+WHERE unique_key = ANY (%(unique_keys)s::text[])
+    AND pgjobs_holds_key(unique_for, unique_until, status, attempts, finished_at)
+    AND finished_at IS NULL
+"""
 
 
 class Undecided(NamedTuple):
@@ -71,6 +79,19 @@ def look_up(
     keys, withins = map(list, zip(*needs, strict=True))
     rows = execute(statement("prerequisites"), {"keys": keys, "withins": withins})
     return {(key, within): Found(*found) for key, within, *found in rows}
+
+
+def insert_or_find(execute: Execute, new_jobs: Sequence[NewJob]) -> list[int | None]:
+    """Insert jobs; return their ids, or those of the jobs that hold their keys.
+
+    None stands where a job that has ended holds the key.
+    """
+    ids = insert_free(execute, new_jobs)
+    keys = [job.unique_key for id, job in zip(ids, new_jobs, strict=True) if id is None]
+    holders = dict(execute(HOLDERS, {"unique_keys": keys})) if keys else {}
+    return [
+        id or holders.get(job.unique_key) for id, job in zip(ids, new_jobs, strict=True)
+    ]
 
 
 def carry_out(execute: Execute, decisions: Sequence[Decision]) -> list[Decided]:

@@ -68,12 +68,15 @@ class Counted(WorkerObserver):
     def claimed(self, jobs: Sequence[ClaimedJob]) -> None:
         """Count how long jobs have waited."""
         known = self.sums.get
+        last, bucket = 0.0, 0
         for job in jobs:
             if (waited := job.waited) is not None:
                 key = (job.queue_name, job.task)
                 sums = known(key) or self.begin(key)
                 sums.waited += waited
-                bucket, times = bucket_of(waited), sums.wait_times
+                if waited != last:  # many that were enqueued together have waited alike
+                    last, bucket = waited, bucket_of(waited)
+                times = sums.wait_times
                 times[bucket] = times.get(bucket, 0) + 1
 
     def notified(self) -> None:
@@ -85,6 +88,7 @@ class Counted(WorkerObserver):
     def recorded(self, ends: Sequence[AttemptEnd]) -> None:
         """Count how attempts ended; a snooze or a release took no time."""
         known = self.sums.get
+        last, bucket = 0.0, 0
         for end in ends:
             job, status, _, seconds = end
             key = (job.queue_name, job.task)
@@ -97,7 +101,9 @@ class Counted(WorkerObserver):
                 sums.put_off += 1
                 continue
             sums.seconds += seconds
-            bucket, times = bucket_of(seconds), sums.run_times
+            if seconds != last:  # those of one call took the same time
+                last, bucket = seconds, bucket_of(seconds)
+            times = sums.run_times
             times[bucket] = times.get(bucket, 0) + 1
 
     def rows(self) -> list[dict[str, Any]]:

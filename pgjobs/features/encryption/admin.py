@@ -17,11 +17,13 @@ from django.views.decorators.http import require_POST
 from ...admin.auditing import audited
 from ...admin.details import LONGEST_LINE, LONGEST_TEXT, Lineage, Text
 from ...admin.links import page
-from ...admin.searching import may_see_arguments
+from ...admin.searching import may_see_arguments, search_note
 from ...exceptions import EncryptionError
 from ...models.job import Job
+from ...reports.job_filters import terms_of
 from ...reports.json_text import plain
 from ...reports.texts import block, excerpt
+from ...tasks.registry import registry
 from .kept import kept_of, text_at
 from .sealing import MARK, RESULT, open_arguments, seal_of
 from .stored import read
@@ -37,6 +39,27 @@ def job_context(request, job: Any, lineage: Lineage, admin_site) -> dict[str, An
     name = "admin:pgjobs_job_read"
     url = reverse(name, args=(job.pk,), current_app=admin_site.name)
     return {"url_to_read": url if may_see_arguments(request) else "", "is_closed": True}
+
+
+def list_context(request, changelist, admin) -> dict[str, Any]:
+    """Return the note of a search, and that it does not find what is encrypted."""
+    if not may_see_arguments(request):
+        return {}
+    terms = terms_of(changelist.query)
+    keys = dict.fromkeys(term.key.partition(".")[0] for term in terms)
+    encrypted = {name for task in registry.all_tasks() for name in names_of(task)}
+    names = [key for key in keys if key in encrypted]
+    if not names:
+        return {}
+    text = gettext("Encrypted arguments cannot be searched: %(names)s.")
+    shown = excerpt(", ".join(names), LONGEST_LINE)
+    usual = search_note(request, changelist.query)
+    return {"search_note": f"{usual} {text % {'names': shown}}"}
+
+
+def names_of(task: Any) -> Iterator[str]:
+    """Yield the names of the parameters that are encrypted."""
+    return filter(task.options.covers, task.signature.parameters)
 
 
 @never_cache
@@ -93,4 +116,5 @@ def shown(title: str, text: str) -> Text:
 
 
 PAGES = (("<int:pk>/read/", "pgjobs_job_read", read_view),)
+LIST_CONTEXTS = (list_context,)
 JOB_CONTEXTS = (job_context,)

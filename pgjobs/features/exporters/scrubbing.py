@@ -41,15 +41,21 @@ class Scrubber:
         return cls(words, job.hide, is_encrypted=job.seal is not None)
 
     @classmethod
-    def of_job(cls, job: Any) -> "Scrubber":
-        """Return one for a row of the table."""
+    def of_job(cls, job: Any, error: BaseException | None = None) -> "Scrubber":
+        """Return one for a row of the table, and for an error with which it ended."""
         own = dump((job.keys or {}).get(MASKED))
         words = with_own(sensitive_words(job.task), own)
         named = named_arguments(job.task, dump(job.args))
         texts = [dump(each) for each in (job.kwargs, job.meta or {})]
         if secrets := secrets_of(job):
             texts.append(as_secret(secrets))
-        return cls(words, Hiding(words, named, *texts), is_encrypted=bool(secrets))
+        hide: Callable[[str], str] = Hiding(words, named, *texts)
+        # An error of a call of many jobs may quote any of them.
+        shared = getattr(error, "pgjobs_hide", None)
+        if shared is None:
+            return cls(words, hide, is_encrypted=bool(secrets))
+        is_encrypted = bool(secrets) or getattr(shared, "is_encrypted", False)
+        return cls(words, lambda text: hide(shared(text)), is_encrypted)
 
     @classmethod
     def of_new_jobs(cls, jobs: Sequence[NewJob]) -> "Scrubber":

@@ -170,7 +170,7 @@ def send_failure(job: Any, error: BaseException | None) -> None:
         # one is. The failure belongs to the trace of the job.
         sentry_sdk.get_current_scope().span = None
         sentry_sdk.continue_trace(headers_of(job.meta))
-        scope.add_event_processor(scrubbing(partial(Scrubber.of_job, job)))
+        scope.add_event_processor(scrubbing(partial(Scrubber.of_job, job, error)))
         scope.set_transaction_name(job.task, source="task")
         scope.set_tags({"pgjobs.task": job.task, "pgjobs.queue": job.queue_name})
         scope.fingerprint = fingerprint_of(job, error)

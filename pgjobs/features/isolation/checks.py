@@ -1,5 +1,6 @@
 """System checks of what isolated tasks need."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from django.core.checks import CheckMessage, Error, Info, Tags, Warning, registe
 from ...conf import problems, settings
 from ...tasks.registry import registry
 from ...tasks.task import Task
-from .bound import most_processes
 
 MEMORY = Path("/proc/self/statm")
 OWN = 3  # connections of a worker itself
@@ -62,7 +62,7 @@ def check_connections(databases=None, **kwargs) -> list[CheckMessage]:
     if not any(task.options.isolated for task in registry.tasks.values()):
         return []
     slots = settings.CONCURRENCY
-    processes = most_processes(slots)
+    processes = min(slots, os.cpu_count() or 1)
     return [
         Info(
             f"A worker opens up to {OWN + slots + processes} connections: {OWN} of its "

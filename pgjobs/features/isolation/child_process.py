@@ -18,6 +18,7 @@ from typing import Any
 from ...base.forks import keep_private
 from ...worker.process.supervisor import stopping_signals_blocked
 from .frames import Frames, Garbled
+from .mark import Mark, shared_file
 from .output import Output
 
 logger = logging.getLogger("pgjobs.worker")
@@ -42,6 +43,8 @@ class ChildProcess:
     def __init__(self, hello: dict[str, Any]):
         self.control, control = socket.socketpair()
         near, far = socket.socketpair()
+        mark = shared_file()
+        self.taken = Mark(mark)  # by its lease token: the job that it has begun
         self.frames = Frames(near)
         self.outputs = [Output(1), Output(2)]
         self.pid = 0  # of the child, once it is there
@@ -59,7 +62,12 @@ class ChildProcess:
             keep_private(owner)
         with control, far:
             ends = [output.write_end for output in self.outputs]
-            self.keeper = start_keeper([control.fileno(), far.fileno(), *ends])
+            try:
+                self.keeper = start_keeper(
+                    [control.fileno(), far.fileno(), mark, *ends]
+                )
+            finally:
+                os.close(mark)
         for output in self.outputs:
             output.close_far_end()
         self.poll = select.poll()
@@ -173,6 +181,7 @@ class ChildProcess:
             output.close()
         self.control.close()
         self.frames.socket.close()
+        self.taken.close()
 
 
 def start_keeper(descriptors: list[int]) -> subprocess.Popen:

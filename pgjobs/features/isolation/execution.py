@@ -3,6 +3,7 @@
 import logging
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -22,7 +23,7 @@ from ...worker.job_log import log
 from ...worker.slots.atomic import open_since
 from ...worker.slots.execution import ThreadExecution
 from ...worker.slots.outcomes import backoff_of, unsuccessful
-from .child_process import KEEPER_SECONDS, CannotStart, ChildProcess, described
+from .child_process import CannotStart, ChildProcess, described
 from .frames import Garbled
 from .pool import Pool
 from .wire import packed_job, unpacked_outcome
@@ -67,7 +68,6 @@ class IsolatedExecution(ThreadExecution):
         super().__init__(*common)
         self.lock = threading.Lock()
         self.child: ChildProcess | None = None  # that has got the job
-        self.is_taken = False
         self.is_interrupted = False
         self.is_killed = False
         self.cause: type[Interruption] | None = None  # None: the worker stops
@@ -122,7 +122,7 @@ class IsolatedExecution(ThreadExecution):
         for output in child.outputs:
             output.end()
         if child.has_ended:
-            if self.is_taken:
+            if self.has_taken(child):
                 pool.deaths[self.why(child)] += 1
             pool.forget(child)
         else:
@@ -152,33 +152,30 @@ class IsolatedExecution(ThreadExecution):
             self.tell("cancel")
         if is_killed:
             child.kill()
-        until = monotonic() + TAKE_SECONDS
-        for frame in child.heard(until):
-            if frame[0] == "taken":
-                self.is_taken = True
-                break
-        if not self.is_taken and not self.took_late(child):
-            return self.killed() if self.is_killed else None
-        for what, *values in child.heard():
+        for what, *values in self.heard(child):
             if what == "outcome":
                 *packed, child.size = values
                 if self.options.memory_limit:
                     child.order("limit 0")
                 return unpacked_outcome(self.job, *packed)
             self.hear(what, *values)
-        return self.died(child)
+        if self.has_taken(child):
+            return self.died(child)
+        return self.killed() if self.is_killed else None
 
-    def took_late(self, child: ChildProcess) -> bool:
-        """Kill a child that took no job; return whether it did so until it was dead.
+    def heard(self, child: ChildProcess) -> Iterator[list]:
+        """Yield what the child sends; kill it if it does not take the job in time.
 
-        Then the body may have begun, and another child must not begin it once more.
+        It may do so until it is dead. Then the body may have begun, and another child
+        must not begin it once more.
         """
-        child.kill()
-        until = monotonic() + 2 * KEEPER_SECONDS
-        self.is_taken = any(frame[0] == "taken" for frame in child.heard(until))
-        if not self.is_taken:
-            child.kill_now()
-        return self.is_taken
+        yield from child.heard(monotonic() + TAKE_SECONDS)
+        if not self.has_taken(child):
+            child.kill()
+        yield from child.heard()
+
+    def has_taken(self, child: ChildProcess) -> bool:
+        return child.taken.get() == self.job.lease_token
 
     def limit_memory(self, child: ChildProcess) -> None:
         limit = self.options.memory_limit

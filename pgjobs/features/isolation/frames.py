@@ -59,7 +59,7 @@ class Frames:
         text = bytes(self.received[LENGTH.size : end])
         del self.received[:end]
         try:
-            frame = json.loads(text)
+            frame = json.loads(text.decode())
         except ValueError:
             raise Garbled from None
         if not isinstance(frame, list) or not frame:

@@ -9,16 +9,19 @@ import django
 from django.conf import settings as django_settings
 
 from .frames import Frames
+from .mark import Mark
 
 
-def serve(descriptor: int, hello: dict[str, Any]) -> NoReturn:
+def serve(descriptor: int, mark: int, hello: dict[str, Any]) -> NoReturn:
     """Set Django up, and run jobs until the worker says so, or is gone."""
     frames = Frames(socket.socket(fileno=descriptor))
+    taken = Mark(mark)
+    os.close(mark)
     try:
         set_up(hello)
         from .slot import Slot  # which needs Django's models
 
-        slot = Slot(frames, hello["database"])
+        slot = Slot(frames, taken, hello["database"])
     except BaseException:  # noqa: BLE001  (the worker's log says why)
         frames.send("failed", traceback.format_exc())
         os._exit(1)

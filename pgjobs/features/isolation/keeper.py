@@ -32,7 +32,7 @@ def ignore(*args) -> None:
 
 
 def main() -> None:
-    control, frames, out, err = map(int, sys.argv[1:])
+    control, frames, mark, out, err = map(int, sys.argv[1:])
     for number in HEARD:
         signal.signal(number, ignore)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
@@ -50,8 +50,8 @@ def main() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for descriptor in (control, wakes, woken):
             os.close(descriptor)
-        become_child(own, frames, out, err)
-    for descriptor in (frames, out, err):
+        become_child(own, frames, mark, out, err)
+    for descriptor in (frames, mark, out, err):
         os.close(descriptor)
     Keeper(control, child, wakes).run()
 
@@ -60,7 +60,7 @@ def control_process(what: int, value: int) -> None:
     ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
 
 
-def become_child(keeper: int, frames: int, out: int, err: int) -> NoReturn:
+def become_child(keeper: int, frames: int, mark: int, out: int, err: int) -> NoReturn:
     """Go on as the process of the project, which leads a group of its own."""
     try:
         os.setpgid(0, 0)
@@ -80,7 +80,7 @@ def become_child(keeper: int, frames: int, out: int, err: int) -> NoReturn:
         os.environ["DJANGO_SETTINGS_MODULE"] = hello["settings"]
         from pgjobs.features.isolation.inside import serve
 
-        serve(frames, hello)
+        serve(frames, mark, hello)
     except BaseException:  # noqa: BLE001  (the worker gets it by the pipe of errors)
         sys.excepthook(*sys.exc_info())
     finally:

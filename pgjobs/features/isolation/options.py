@@ -53,6 +53,14 @@ class Isolation(OptionGroup):
 
         return IsolatedExecution
 
+    @cached_property
+    def gathered(self) -> "Callable[..., Any] | None":
+        if not self.isolated:
+            return super().gathered
+        from .gathering import gathered  # only where it is needed
+
+        return gathered
+
 
 def size_of(value: Any) -> int:
     """Return the bytes that a limit says; raise InvalidTask."""

@@ -34,6 +34,7 @@ class Output:
         self.write_end = -1
 
     def close(self) -> None:
+        self.drain()
         with self.lock:
             if self.read_end >= 0:
                 os.close(self.read_end)
@@ -41,15 +42,19 @@ class Output:
 
     def begin(self, keep: Callable[[str], None] | None) -> None:
         """Let the lines from now on go to a job, or to the worker's own output."""
+        if keep is None and self.keep is None:
+            return  # it goes there anyway, as soon as the pool reads it
         self.drain()
         with self.lock:
             self.keep = keep
 
     def end(self) -> None:
         """Hand on what the job has written until now."""
+        if self.keep is None:
+            return
         self.drain()
         with self.lock:
-            if self.keep and self.rest:
+            if self.rest:
                 self.take(self.rest.decode(errors="replace"))
             self.rest, self.keep = b"", None
 

@@ -40,6 +40,7 @@ from ...worker.slots.surroundings import Surroundings
 from ...worker.slots.threads import BorrowedThread, Threads
 from .. import modules
 from .frames import Frames, Garbled
+from .mark import Mark
 from .wire import packed_outcome, unpacked_job
 
 logger = logging.getLogger("pgjobs.worker")
@@ -59,15 +60,18 @@ class Slot(Surroundings):
 
     database: str
 
-    def __init__(self, frames: Frames, database: str):
+    def __init__(self, frames: Frames, taken: Mark, database: str):
         super().__init__()
         self.frames = frames
+        self.taken = taken  # by its lease token: the latest job
         self.database = database
         self.default_limit = settings.TIMEOUT
         self.executions: SimpleQueue[Execution | None] = SimpleQueue()
         self.current: Execution | None = None
         self.first_hide: Callable[[str], str] = str  # that it began with
         self.to_send: SimpleQueue[tuple] = SimpleQueue()
+        self.last_said = threading.Event()  # set once the last of them has been sent
+        self.last_said.set()
         self.deadlines = Deadlines()
         self.threads = Threads()
         self.event_loop: EventLoop | None = None
@@ -86,14 +90,14 @@ class Slot(Surroundings):
             threading.Thread(target=work, name=f"pgjobs-{name}", daemon=True).start()
         self.say("ready", self.first_size)
         while (execution := self.next_execution()) is not None:
-            self.say_now("taken")
+            self.taken.set(execution.job.lease_token)
             self.has_run = True
             outcome = self.outcome_of(execution)
             self.current = None
             self.report(execution.running)
             self.tell_of_failure(execution, outcome)
             flush()
-            self.say("outcome", *packed_outcome(outcome), self.size())
+            self.say_last("outcome", *packed_outcome(outcome), self.size())
         self.flush_exporters()
         end()
 
@@ -200,9 +204,16 @@ class Slot(Surroundings):
 
     def say(self, *frame: Any) -> threading.Event:
         """Let the frame be sent, and return what says that it has been."""
-        has_been_sent = threading.Event()
+        self.last_said = has_been_sent = threading.Event()
         self.to_send.put((frame, has_been_sent))
         return has_been_sent
+
+    def say_last(self, *frame: Any) -> None:
+        """Send behind what the job has said. The body is over: nothing interrupts."""
+        if self.last_said.is_set():
+            self.say_now(*frame)
+        else:
+            self.say(*frame)
 
     def say_now(self, *frame: Any) -> None:
         """Send before the body begins, which may end the process or hold the GIL."""
@@ -212,11 +223,14 @@ class Slot(Surroundings):
             end()
 
     def began(self, execution: Execution) -> None:
-        # The worker masks what it prints, and does not know values that were opened.
-        is_known = execution.hide is self.first_hide
         # A middleware begins before the transaction does.
         queue = connections[settings.DATABASE]
         is_open = execution.options.atomic and queue.in_atomic_block
+        keeps_log = execution.running.keeps_level is not None
+        if execution.limit is None and not (is_open or keeps_log):
+            return  # the worker would have nothing to do
+        # It masks what the job prints, and does not know values that were opened.
+        is_known = execution.hide is self.first_hide
         self.say_now("began", execution.limit, execution.ends_life, is_known, is_open)
         if is_open:
             transaction.on_commit(partial(self.say_now, "committed"), queue.alias)

@@ -1,5 +1,6 @@
 """Jobs and outcomes as what JSON can say."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,24 +13,26 @@ KINDS: dict[str, Any] = {
 }
 
 
-def packed_job(job: ClaimedJob) -> dict[str, Any]:
-    return job._asdict() | {"enqueued_at": job.enqueued_at.isoformat()}
+def packed_job(job: ClaimedJob) -> Sequence[Any]:
+    values = job._asdict() | {"enqueued_at": job.enqueued_at.isoformat()}
+    return list(values.values())
 
 
-def unpacked_job(values: dict[str, Any]) -> ClaimedJob:
-    moment = datetime.fromisoformat(values["enqueued_at"])
-    return ClaimedJob(**values | {"enqueued_at": moment})
+def unpacked_job(values: Sequence[Any]) -> ClaimedJob:
+    named = dict(zip(ClaimedJob._fields, values, strict=True))
+    moment = datetime.fromisoformat(named["enqueued_at"])
+    return ClaimedJob(**named | {"enqueued_at": moment})
 
 
-def packed_outcome(outcome: Outcome) -> tuple[str, dict[str, Any]]:
-    values = outcome._asdict()
-    values.pop("error", None)
-    return type(outcome).__name__, values
+def packed_outcome(outcome: Outcome) -> tuple[str, Sequence[Any]]:
+    if isinstance(outcome, Unsuccessful):
+        outcome = outcome._replace(error=None)
+    return type(outcome).__name__, outcome
 
 
-def unpacked_outcome(job: ClaimedJob, kind: str, values: dict[str, Any]) -> Outcome:
+def unpacked_outcome(job: ClaimedJob, kind: str, values: Sequence[Any]) -> Outcome:
     """Return the outcome of this job; raises KeyError or TypeError for another."""
-    outcome = KINDS[kind](**values)
+    outcome = KINDS[kind]._make(values)
     if (outcome.id, outcome.lease_token) != (job.id, job.lease_token):
         raise KeyError(outcome.id)
     if isinstance(outcome, Unsuccessful) and outcome.exception_class:

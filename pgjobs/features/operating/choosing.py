@@ -3,12 +3,13 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from operator import or_
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
-from django.db.models import Model
+from django.db.models import Model, Q
+from django.utils.translation import gettext as _
 
 from ...base.ids import read_id
 from ...base.moments import local
@@ -19,7 +20,14 @@ from ...models.job import Job
 from ...models.job_set import JobQuerySet
 from ...models.queue import Queue
 from ...models.worker import Worker
-from ...reports.job_filters import InvalidFilter, command_filters
+from ...reports.job_filters import (
+    SEARCHES,
+    InvalidFilter,
+    Narrow,
+    filters,
+    has_argument,
+    searching,
+)
 from ...reports.texts import one_line
 from ...tasks.registry import registry
 
@@ -51,6 +59,25 @@ SINGLE = ("status", "queue_name", "task")
 MOST_KNOWN = 1_000  # names that are compared, and jobs that are looked at for names
 MOST_NAMED = 5
 MOST_MISSING = 10  # ids that an error names
+
+
+@cache
+def command_filters() -> dict[str, Narrow]:
+    """Return what commands offer; to find jobs, they read all of them if need be."""
+    return {
+        **filters(),
+        **{name: searching(match) for name, match in SEARCHES.items()},
+        "args": searching(has_pair),
+    }
+
+
+def has_pair(text: str) -> Q:
+    """Match `key=value`, as commands take it."""
+    key, sign, value = text.partition("=")
+    if not key or not sign:
+        problem = _("%(text)r is not like customer_id=42.")
+        raise InvalidFilter(problem % {"text": text[:80]})
+    return has_argument(key, value)
 
 
 def job_id(text: str) -> int:

@@ -87,6 +87,20 @@ def prune_batches(execute: Execute) -> None:
         _, after = upkeep.prune_batches(execute, after)
 
 
+def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
+    """Count the old jobs to which tables of the project refer, by the tables' names."""
+    limited = limited_ages(ages)
+    arrays = {"statuses": list(limited), "ages": list(limited.values())}
+    counted = {}
+    for reference in references_to(execute, "pgjobs_job"):
+        text = statement("referred_jobs").replace("/*table*/", reference.table)
+        text = text.replace("/*column*/", reference.column)
+        ((number,),) = execute(text, arrays)
+        if number:
+            counted[reference.table] = number
+    return counted
+
+
 # By what `why_kept.sql` calls the reasons. Not "table": then the table is named.
 REASONS = {
     "admission": "a worker has still to see that it has ended",
@@ -122,17 +136,3 @@ def count_slice(
     parameters = {"status": status, "age": age, "limit": BATCH, **position._asdict()}
     ((counted, has_more, time, id),) = execute(text, parameters)
     return json.loads(counted), Position(time, id) if has_more else None
-
-
-def count_referred(execute: Execute, ages: dict[str, float | None]) -> dict[str, int]:
-    """Count the old jobs to which tables of the project refer, by the tables' names."""
-    limited = limited_ages(ages)
-    arrays = {"statuses": list(limited), "ages": list(limited.values())}
-    counted = {}
-    for reference in references_to(execute, "pgjobs_job"):
-        text = statement("referred_jobs").replace("/*table*/", reference.table)
-        text = text.replace("/*column*/", reference.column)
-        ((number,),) = execute(text, arrays)
-        if number:
-            counted[reference.table] = number
-    return counted

@@ -9,7 +9,6 @@ from ...management.auditing import audited
 from ...management.databases import QueueCommand
 from ...management.parameters import (
     add_database,
-    add_queues,
     queue_name,
     ready_database,
     whole_number,
@@ -191,3 +190,9 @@ class ResumeCommand(QueueCommand):
                     self.stdout.write(
                         f"Resumed {name}." if changed else f"{name} was not paused."
                     )
+
+
+def add_queues(parser) -> None:
+    parser.add_argument(
+        "queues", nargs="+", type=queue_name, metavar="QUEUE", help="name of a queue"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from ...conf import settings
 from ...exceptions import TaskTimeout
@@ -23,8 +23,6 @@ from .event_loop import EventLoop
 from .execution import CoroutineExecution, Execution, ThreadExecution
 from .surroundings import Surroundings
 from .threads import BorrowedThread, Threads
-
-E = TypeVar("E", bound=Execution)
 
 
 class Executor(Surroundings):
@@ -73,17 +71,17 @@ class Executor(Surroundings):
         if not self.waiting or len(self.running) >= self.slots:
             return None
         token, (job, task) = self.waiting.popitem(last=False)
-        execution: Execution
-        if task is None or not task.is_async or task.options.execution:
-            made = (task and task.options.execution) or kind_of(ThreadExecution, job)
-            execution = made(job, task, self, self.default_limit)
-        else:
+        kind: Any = CoroutineExecution if task and task.is_async else ThreadExecution
+        if job.call:
+            kind = job.call.kind(kind)
+        elif task and task.options.execution:
+            kind = task.options.execution
+        more: tuple = ()
+        if issubclass(kind, CoroutineExecution):
             if self.event_loop is None:
                 self.event_loop = EventLoop(self.deadlines, self.ended, self.blocked)
-            thread = BorrowedThread(self.threads)
-            execution = kind_of(CoroutineExecution, job)(
-                job, task, self, self.default_limit, self.event_loop, thread
-            )
+            more = self.event_loop, BorrowedThread(self.threads)
+        execution = kind(job, task, self, self.default_limit, *more)
         self.running[token] = execution
         return execution
 
@@ -268,8 +266,3 @@ class Executor(Surroundings):
             self.event_loop.stop()
         self.deadlines.stop()
         self.threads.stop()
-
-
-def kind_of(usual: type[E], job: ClaimedJob) -> type[E]:
-    """Return the class of the job's execution; a call of many jobs has its own."""
-    return job.call.kind(usual) if job.call else usual

@@ -20,6 +20,7 @@ def test_page_names_the_jobs_of_its_call(admin_client, path):
         shown = page.partition(HEADING)[2].partition("</ul>")[0]
         assert [each for each in jobs if page_of(each) in shown] == jobs
         assert shown.count("has the log of the call") == 1
+        assert shown.count("this job") == (job != jobs[0])
 
 
 def test_page_of_a_job_that_ran_alone_names_none(admin_client, path):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from pgjobs import current_job, task
@@ -70,3 +71,14 @@ def pay_apart(iban: str, fails: bool):
     if fails:
         raise ValueError(f"no {iban}")
     return iban
+
+
+@task(name="tests.encryption.looks", encrypted=True, isolated=True, max_attempts=1)
+def look_around(iban: str) -> list[str]:
+    """Return where this process or its parent shows the value to other programs."""
+    return [
+        str(path)
+        for process in ("self", os.getppid())
+        for name in ("cmdline", "environ", "comm")
+        if iban.encode() in (path := Path(f"/proc/{process}/{name}")).read_bytes()
+    ]

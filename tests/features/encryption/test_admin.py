@@ -119,9 +119,21 @@ def test_lists_exports_and_commands_show_nothing_of_it(job):
     assert job.kwargs["iban"] not in shown
 
 
-def test_search_by_an_encrypted_argument_finds_nothing(job):
-    page = text_of(operator(*MAY).get(LIST, {"q": f"iban:{job.kwargs['iban']}"}))
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_search_by_an_encrypted_argument_finds_nothing_and_says_so(job, is_deep):
+    text = f"iban{'.x' * is_deep}:{job.kwargs['iban']}"
+    page = text_of(operator(*MAY).get(LIST, {"q": text}))
     assert "0 jobs" in page
+    assert "Searched in" in page  # another task may have a plain one of this name
+    assert "Encrypted arguments cannot be searched: iban." in page
+    watching = text_of(operator("view_job").get(LIST, {"q": text}))
+    assert "cannot be searched" not in watching
+
+
+def test_search_by_another_argument_is_as_ever(job):
+    page = text_of(operator(*MAY).get(LIST, {"q": "order_id:87"}))
+    assert "Searched in" in page
+    assert "cannot be searched" not in page
 
 
 def test_argument_of_a_job_whose_option_went_stays_masked(job):

@@ -78,8 +78,12 @@ def test_it_belongs_to_the_task_and_not_to_a_job():
 
 
 def test_subscriber_is_refused():
-    with pytest.raises(InvalidTask, match="cannot be encrypted and subscribe"):
+    with pytest.raises(
+        InvalidTask, match="cannot be encrypted and subscribe"
+    ) as caught:
         subscribe("order.paid")(bodies.pay)
+    assert "the event's payload stands in the clear" in str(caught.value)
+    assert "look up by an id what is secret, and enqueue this task" in str(caught.value)
 
 
 def test_schedule_with_an_encrypted_argument_is_refused():

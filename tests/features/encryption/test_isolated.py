@@ -1,6 +1,7 @@
 """An isolated task is opened in its own process, by the keys of the settings there."""
 
 import json
+import sys
 
 import pytest
 
@@ -36,3 +37,10 @@ def test_failure_of_a_child_shows_nothing():
     job.refresh_from_db()
     assert (job.status, job.reason) == ("FAILED", "ValueError: no ********")
     assert IBAN not in whole_database()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="It reads /proc.")
+def test_child_has_no_value_and_its_parent_none_in_what_other_programs_see():
+    job = enqueue(bodies.look_around, IBAN)
+    drain()
+    assert job.wait(timeout=5) == []

@@ -105,6 +105,14 @@ def test_worker_counts_the_ends_of_attempts():
     assert 0 <= time.time() - beat < 60
 
 
+def test_worker_counts_successes_that_it_deletes():
+    enqueue_many([tasks.noop.using(keep="failed").bind() for _ in range(3)])
+    with worker_with_metrics() as url:
+        found = scraped_when(url, processed=3)
+    assert scraped_processed(found) == {("successful", "tests.noop"): 3}
+    assert not Job.objects.exists()
+
+
 def scraped_when(url: str, processed: int) -> dict[tuple, float]:
     """Return a scrape that has counted so many attempts."""
     latest: list[dict[tuple, float]] = []

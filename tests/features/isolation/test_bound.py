@@ -2,6 +2,7 @@
 
 from io import StringIO
 
+import pytest
 from django.core.management import call_command
 
 from pgjobs import enqueue_many
@@ -73,6 +74,36 @@ def test_end_of_an_isolated_job_lets_the_next_one_begin_at_once():
     with running_worker(slots=2, isolated=1, poll=300, listen=False):
         for job in jobs:
             wait_for_status(job, "SUCCESSFUL")
+
+
+@pytest.mark.parametrize(
+    ("task", "values"), [(isolated.fail_with, ["no"]), (isolated.leave, [3])]
+)
+def test_isolated_job_that_fails_lets_the_next_one_begin_at_once(task, values):
+    jobs = enqueue_many([task.bind(*values) for _ in range(3)])
+    with running_worker(slots=2, isolated=1, poll=300, listen=False):
+        for job in jobs:
+            wait_for_status(job, "FAILED")
+
+
+def test_isolated_jobs_with_a_lock_begin_one_after_the_other_at_once():
+    locked = isolated.add.using(lock="one")
+    jobs = enqueue_many([locked.bind(1), isolated.add.bind(2), locked.bind(3)])
+    with running_worker(slots=3, isolated=1, poll=300, listen=False):
+        for job in jobs:
+            wait_for_status(job, "SUCCESSFUL")
+
+
+def test_plain_jobs_behind_isolated_ones_need_no_poll():
+    enqueue_many([isolated.sleep.bind(30)] * 3)
+    plain = enqueue_many([tasks.noop.bind()] * 3)
+    with running_worker(slots=4, isolated=1, poll=300, listen=False):
+        for job in plain:
+            wait_for_status(job, "SUCCESSFUL")
+        assert isolated_jobs().running().count() == 1
+        isolated_jobs().ready().delete()
+        isolated_jobs().get().cancel()
+        wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
 
 
 def test_isolated_jobs_of_a_queue_with_a_limit_hold_up_no_plain_job():

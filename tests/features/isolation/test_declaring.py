@@ -8,7 +8,7 @@ from django.test import override_settings
 
 from pgjobs import task
 from pgjobs.exceptions import InvalidTask
-from pgjobs.features.isolation import bound, checks, pool
+from pgjobs.features.isolation import checks, pool
 from pgjobs.features.isolation.checks import check_connections, check_isolation
 from pgjobs.features.isolation.child_process import CannotStart
 from tests.tasks import noop
@@ -81,7 +81,7 @@ def test_check_names_the_connections_of_a_worker_with_its_processes(
     monkeypatch, settings
 ):
     settings.PGJOBS = {**settings.PGJOBS, "CONCURRENCY": 8}
-    monkeypatch.setattr(bound.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(checks.os, "cpu_count", lambda: 2)
     task(name="isolated.connected", isolated=True)(nothing)
     (message,) = check_connections(databases=["default"])
     assert message.id == "pgjobs.I072"

@@ -3,16 +3,23 @@
 import pytest
 from django.test import override_settings
 
-from pgjobs import chain, enqueue, enqueue_many, result
+from pgjobs import chain, current_job, enqueue, enqueue_many, result, task
 from pgjobs.models import Batch, Job
 from tests.actors import execute
+from tests.features.chunks.tasks import calls_in, enqueue_all, index
 from tests.processes import drain, shared_queue
-from tests.tasks import add, echo, fail_with, noop
+from tests.support import isolated_tasks
+from tests.tasks import add, count_jobs_async, echo, fail_with, noop
 
 pytestmark = shared_queue
 
 KEEP = {"KEEP": "failed"}
 briefly = noop.using(keep="failed")
+
+
+@task(name="tests.keeping.waits", deadline=600)
+def waits() -> bool:
+    return current_job().wait_for("approval", bool)
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +109,31 @@ def test_job_after_one_job_keeps_it_until_it_ends():
     enqueue(noop.using(after=[first]))
     drain()
     assert is_there(first)
+
+
+@pytest.mark.parametrize("each", [isolated_tasks.await_pid, count_jobs_async])
+def test_success_is_deleted_wherever_it_has_run(each):
+    job = enqueue(each.using(keep="failed"))
+    drain()
+    assert not is_there(job)
+    assert not execute("SELECT FROM pgjobs_note")
+
+
+def test_members_of_a_call_are_deleted(tmp_path):
+    path = str(tmp_path / "calls")
+    jobs = enqueue_all(index.using(keep="failed"), path, range(4))
+    drain()
+    assert calls_in(path) == [[0, 1, 2, 3]]
+    assert not any(map(is_there, jobs))
+    assert not execute("SELECT FROM pgjobs_note")
+
+
+def test_job_that_has_waited_is_deleted_with_its_waits():
+    job = enqueue(waits.using(keep="failed"))
+    drain()
+    assert job.answer("approval", True)
+    execute("UPDATE pgjobs_waitnote SET due_at = now()")
+    drain()
+    assert not is_there(job)
+    for table in ("step", "wait", "answer", "note"):
+        assert not execute(f"SELECT FROM pgjobs_{table}")

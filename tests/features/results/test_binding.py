@@ -8,7 +8,9 @@ from pgjobs import chain, enqueue, enqueue_many, group, outcomes, result, result
 from pgjobs.exceptions import InvalidArguments, InvalidTask
 from pgjobs.models import Batch, Job
 from pgjobs.testing import perform
+from tests.features.chunks.tasks import by_tenant
 from tests.processes import shared_queue
+from tests.support.dependent_tasks import use
 from tests.tasks import add, echo, fail_with, noop, pair, total
 
 pytestmark = shared_queue
@@ -146,6 +148,16 @@ def test_result_of_what_stands_there_twice_is_refused():
             "limit_key",
         ),
         (lambda: add.using(rate="1/hour", rate_key="{b}").bind(1, result), "rate_key"),
+        (lambda: add.using(unique_key=lambda a, b: "x").bind(1, result), "unique_key"),
+        (
+            lambda: use.bind("path", result),
+            "number: cannot be result: the job's key of",
+        ),
+        (lambda: use.bind(result), "path: cannot be result: the job's key of its dep"),
+        (
+            lambda: by_tenant.bind(path="p", pk=1, tenant=result),
+            "tenant: cannot be result: the job's chunk_by is made of it",
+        ),
         (lambda: add.bind(result, "text"), "b: "),
         (lambda: add.bind(result, 1, 2), "arguments: "),
     ],

@@ -4,7 +4,8 @@ CREATE OR REPLACE FUNCTION pgjobs_note_deleted() RETURNS trigger LANGUAGE plpgsq
 SET search_path FROM CURRENT
 AS $$
 BEGIN
-    IF OLD.keys IS NOT NULL AND (OLD.finished_at IS NULL OR OLD.line IS NOT NULL)
+    IF pgjobs_ends_for_others(OLD.keys)
+        AND (OLD.finished_at IS NULL OR OLD.line IS NOT NULL)
     THEN
         PERFORM pgjobs_leave_note(OLD.id, OLD.keys);
     END IF;

@@ -1,7 +1,9 @@
 -- Put a job in its line when its status or keys change. Statements only set READY or a
 -- final status. If other jobs may wait for the keys of a job, it stands in the line
 -- "left" from its end until an admission has seen it. A worker that records an end sees
--- to the line by itself: 'recorded'.
+-- to the line by itself: 'recorded'. One that was to become READY waits if its task is
+-- paused, unless the role may not read overrides. This is one function for all, because
+-- PostgreSQL parses the condition of each trigger with each statement.
 CREATE OR REPLACE FUNCTION pgjobs_queue_changed() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -24,6 +26,12 @@ BEGIN
         NEW.keys := pgjobs_keys_of_life(OLD, NEW);
     END IF;
     CASE
+    -- What a job of a task with `chunk` has in its keys holds it up nowhere.
+    WHEN num_nonnulls(
+        nullif(NEW.keys - '{chunk_by,chunk_wait}'::text[], '{}'), NEW.dependencies,
+        NEW.line, NEW.waiting_for
+    ) = 0 THEN
+        NULL;
     WHEN NEW.finished_at IS NOT NULL THEN
         IF OLD.finished_at IS NULL THEN
             NEW.line := CASE WHEN pgjobs_ends_for_others(NEW.keys) THEN 'left' END;
@@ -68,6 +76,19 @@ BEGIN
         PERFORM pgjobs_leave_note(NULL, jsonb_build_object(
             'rate_key', OLD.keys -> 'rate_key'
         ));
+    END IF;
+    IF NEW.status = 'READY' AND OLD.status <> 'READY'
+        AND has_table_privilege('pgjobs_override', 'SELECT')
+    THEN
+        NEW.line := pgjobs_paused_line(NEW.task, NULL);
+        -- See pgjobs_stop_job.
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            NEW.line := coalesce(NEW.line, 'arrived');
+        END IF;
+        IF NEW.line IS NOT NULL THEN
+            NEW.status := 'WAITING';
+            NEW.waiting_for := 'limit';
+        END IF;
     END IF;
     RETURN NEW;
 END

@@ -1,8 +1,9 @@
 -- Return those of these jobs whose rows something needs. The caller holds their locks.
 --
 -- It asks the question of sql/upkeep/prune/why_kept.sql, and some more, for jobs that have
--- succeeded without keys, dependencies, batch or unique period. VOLATILE: each statement sees what was
--- committed before it, and so after the locks. `parents`: those that have a parent.
+-- succeeded without dependencies, batch, unique period or keys for whose end others wait.
+-- VOLATILE: each statement sees what was committed before it, and so after the locks.
+-- `parents`: those that have a parent.
 CREATE OR REPLACE FUNCTION pgjobs_needed(ids bigint[], parents bigint[])
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -38,7 +38,8 @@ BEGIN
             FROM pgjobs_job
             WHERE id = ANY (deletable)
                 AND worker_id = worker
-                AND num_nonnulls(keys, dependencies, batch_id, unique_until) = 0
+                AND num_nonnulls(dependencies, batch_id, unique_until) = 0
+                AND pgjobs_ends_for_others(keys) IS NOT TRUE
                 AND NOT awaited
             FOR UPDATE SKIP LOCKED
         ) AS free;

@@ -1,8 +1,8 @@
--- Make a job WAITING that was to become READY, if its task is paused. (One with a lock,
--- limit or rate waits for an admission, which sees the pause.) A role that may not read
--- overrides inserts it for an admission, too, and otherwise makes it READY. So does every
--- transaction that reads by a snapshot of before (REPEATABLE READ): it may not see a pause
--- whose jobs workers have held already. An admission looks by a snapshot of its own.
+-- Insert a job as WAITING that was to be READY, if its task is paused. (One with a lock,
+-- limit or rate waits for an admission, which sees the pause; pgjobs_queue_changed stops
+-- one that becomes READY later.) A role that may not read overrides inserts it for an
+-- admission, too. So does a transaction that reads by a snapshot of before (REPEATABLE
+-- READ): it may not see a pause whose jobs workers have held already.
 CREATE OR REPLACE FUNCTION pgjobs_stop_job() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -14,7 +14,7 @@ BEGIN
         THEN
             NEW.line := 'arrived';
         END IF;
-    ELSIF TG_OP = 'INSERT' THEN
+    ELSE
         NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN

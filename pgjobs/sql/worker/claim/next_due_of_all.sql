@@ -4,8 +4,5 @@ SELECT extract(epoch FROM least(
         SELECT run_after FROM pgjobs_job WHERE status = 'SCHEDULED'
         ORDER BY run_after LIMIT 1
     ),
-    (
-        SELECT opens_at FROM pgjobs_rate WHERE opens_at IS NOT NULL
-        ORDER BY opens_at LIMIT 1
-    )
+    (SELECT min(opens_at) FROM pgjobs_rate)
 ) - clock_timestamp())::float8

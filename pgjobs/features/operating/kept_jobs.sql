@@ -4,19 +4,19 @@
 WITH near AS MATERIALIZED (
     SELECT id, finished_at FROM pgjobs_job
     WHERE
-        \ir prune/old_jobs.sql
+        \ir ../../sql/upkeep/prune/old_jobs.sql
     ORDER BY finished_at
     FETCH FIRST (%(limit)s) ROWS WITH TIES
 ),
 seen AS MATERIALIZED (
     SELECT id, finished_at FROM near ORDER BY finished_at, id LIMIT %(limit)s
 ),
-\ir prune/named.sql
+\ir ../../sql/upkeep/prune/named.sql
 kept AS (
     SELECT why.reason, count(*) AS number
     FROM seen CROSS JOIN LATERAL (
         SELECT
-        \ir prune/why_kept.sql
+        \ir ../../sql/upkeep/prune/why_kept.sql
         AS reason
         FROM pgjobs_job AS job
         WHERE job.id = seen.id AND job.finished_at IS NOT DISTINCT FROM seen.finished_at
