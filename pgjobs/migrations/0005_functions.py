@@ -1878,9 +1878,11 @@ BEGIN
         AND has_table_privilege('pgjobs_override', 'SELECT')
     THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
-        -- See pgjobs_stop_job.
-        IF current_setting('transaction_isolation') <> 'read committed' THEN
-            NEW.line := coalesce(NEW.line, 'arrived');
+        -- A snapshot of before may not see a pause; that of an admission does.
+        IF NEW.line IS NULL
+            AND current_setting('transaction_isolation') <> 'read committed'
+        THEN
+            NEW.line := 'arrived';
         END IF;
         IF NEW.line IS NOT NULL THEN
             NEW.status := 'WAITING';
@@ -6819,15 +6821,14 @@ $$;
         r"""CREATE OR REPLACE FUNCTION pgjobs_stop_job() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
+DECLARE
+    is_sure boolean := false;
 BEGIN
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
-        IF NEW.line IS NULL
-            AND current_setting('transaction_isolation') <> 'read committed'
-        THEN
-            NEW.line := 'arrived';
-        END IF;
-    ELSE
+        is_sure := current_setting('transaction_isolation') = 'read committed';
+    END IF;
+    IF NEW.line IS NULL AND NOT is_sure THEN
         NEW.line := 'arrived';
     END IF;
     IF NEW.line IS NOT NULL THEN

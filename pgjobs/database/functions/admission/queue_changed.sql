@@ -81,9 +81,11 @@ BEGIN
         AND has_table_privilege('pgjobs_override', 'SELECT')
     THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
-        -- See pgjobs_stop_job.
-        IF current_setting('transaction_isolation') <> 'read committed' THEN
-            NEW.line := coalesce(NEW.line, 'arrived');
+        -- A snapshot of before may not see a pause; that of an admission does.
+        IF NEW.line IS NULL
+            AND current_setting('transaction_isolation') <> 'read committed'
+        THEN
+            NEW.line := 'arrived';
         END IF;
         IF NEW.line IS NOT NULL THEN
             NEW.status := 'WAITING';
