@@ -39,7 +39,8 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     },
     "jobstatus": {
         0: "also if there are problems, without `--check`",
-        1: "with `--check`, there is a problem",
+        1: "with `--check`, there is a problem; with `--acknowledge`, there is none of "
+        "that kind and subject",
         2: "`--watch` stands beside `--database all`",
     },
     "movejobs": {
@@ -79,6 +80,11 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         1: "there is no such task, its code declares no such option, or the value is "
         "wrong",
         2: "an act names no task or key, or `set` sets nothing",
+    },
+    "workers": {
+        0: "also if a worker had been asked so already",
+        1: "no worker of that name or id is alive; then none is asked",
+        2: "an act has neither names nor `--all`, or both",
     },
     "synctasks": {
         0: "also if the definitions differed, without `--check`",

@@ -158,5 +158,5 @@ def test_confirmation_looks_at_some_of_many_jobs(client, monkeypatch):
     jobs.append(make_job("FAILED", reason="seldom", queue_name="mail"))
     with CaptureQueriesContext(connection) as statements:
         choose(client, "retry", jobs)
-    looked = [each["sql"] for each in statements if "LEFT(" in each["sql"]]
-    assert any("LIMIT 2" in each for each in looked)
+    some = [each["sql"] for each in statements if "LEFT(" in each["sql"]]
+    assert any("LIMIT 2" in each for each in some)
