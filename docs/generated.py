@@ -207,6 +207,8 @@ def help_of(parser: argparse.ArgumentParser, option: argparse.Action) -> str:
 def usage(option: argparse.Action) -> str:
     choices = "{" + ",".join(map(str, option.choices or ())) + "}"
     value = option.metavar or (choices if option.choices else option.dest.upper())
+    if isinstance(value, tuple):  # the first must be there
+        value = f"{value[0]} [{' '.join(value[1:])}]"
     value = value.replace("|", "\\|")  # else it would end the cell
     if not option.option_strings:
         return f"`{value}`"
