@@ -266,6 +266,8 @@ def lost(function: str, sleeps: Steps) -> list[tuple[str, tuple[int, ...]]]:
         session() as gate,
     ):
         gate.execute(function)
+        # What a transaction of REPEATABLE READ inserts is first looked at for pauses.
+        watcher.session.listen("pgjobs_admission")
         busy.poll_constantly()
         for isolation in ("READ COMMITTED", "REPEATABLE READ"):
             for moments in combinations_with_replacement(range(MOMENTS), len(sleeps)):

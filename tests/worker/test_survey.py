@@ -149,7 +149,7 @@ def test_heartbeat_of_an_idle_worker_says_what_a_fetch_would_find():
 
     def found() -> tuple:
         parameters = {**vars(other.row), **BEAT}
-        return execute(statement("heartbeat"), parameters)[0][3:5]
+        return execute(statement("heartbeat"), parameters)[0][4:6]
 
     assert found() == (False, None)
     job_that_is("SCHEDULED", run_after=timezone.now() + hours(1))

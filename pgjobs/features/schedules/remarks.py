@@ -31,11 +31,7 @@ AHEAD = timedelta(minutes=5)  # by which a clock may have been
 def broken_schedules(seen: Seen, _) -> list[Remark]:
     """Return the schedules that will not fire as their times say."""
     active = active_in(seen.database)
-    noticed = [
-        broken(schedule, schedule.error)
-        for schedule in active.exclude(error="")[:MOST_NAMED]
-    ]
-    return noticed + late_plans(active, seen.now) + without_plan(active, seen.now)
+    return without_plan(active, seen.now) + late_plans(active, seen.now)
 
 
 def active_in(database: str) -> QuerySet[Schedule]:
@@ -143,19 +139,20 @@ def late(schedule: Schedule, now: datetime) -> Remark | None:
 
 
 def without_plan(active: QuerySet[Schedule], now: datetime) -> list[Remark]:
-    """Return the schedules that have times to come but no next run.
+    """Return the schedules that have failed to fire, and those without a next run.
 
     One that counts from the end of its run has none while that run goes on.
     """
-    without = active.filter(next_run_at=None, error="").filter(
-        Q(anchor=Anchor.START) | Q(last_run_at=None)
-    )
-    not_ended = without.filter(Q(end_at=None) | Q(end_at__gt=now))
-    some = not_ended.order_by("pk")[:MOST_NAMED]
-    return judged(some, lambda schedule: unplanned(schedule, now))
+    is_idle = Q(anchor=Anchor.START) | Q(last_run_at=None)
+    has_times = Q(end_at=None) | Q(end_at__gt=now)
+    unplanned = Q(next_run_at=None) & is_idle & has_times
+    found = active.filter(~Q(error="") | unplanned).order_by("-error", "pk")
+    return judged(found[:MOST_NAMED], lambda schedule: unfit(schedule, now))
 
 
-def unplanned(schedule: Schedule, now: datetime) -> Remark | None:
+def unfit(schedule: Schedule, now: datetime) -> Remark | None:
+    if schedule.error:
+        return broken(schedule, schedule.error)
     if schedule.timetable.after(now) is None:
         return None
     text = gettext("Schedule %(name)s has no next run: pause and resume it.")

@@ -46,7 +46,8 @@ BEGIN
         SELECT id FROM unnest(ids) AS each (id)
         WHERE (id % 2147483648)::oid IN (
             SELECT objid FROM pg_catalog.pg_locks
-            WHERE locktype = 'advisory' AND classid = 1885825635 AND objsubid = 2
+            WHERE locktype = 'advisory' AND classid = '1885825635'::oid
+                AND objsubid = 2
         )
     );
     -- Tables of the project, whatever ON DELETE says.
@@ -67,7 +68,7 @@ BEGIN
         ON attribute.attrelid = reference.conrelid
         AND attribute.attnum = reference.conkey[1]
     WHERE made.tgrelid = 'pgjobs_job'::regclass AND made.tgisinternal
-        AND made.tgtype & 8 <> 0;  -- it fires for DELETE
+        AND made.tgtype::integer & 8 <> 0;  -- it fires for DELETE
     IF tables IS NOT NULL THEN
         EXECUTE format('SELECT ARRAY(%s)', tables) INTO referred USING ids;
     END IF;
