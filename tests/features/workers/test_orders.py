@@ -9,6 +9,7 @@ from pgjobs.models.worker import QUIET, STOP
 from pgjobs.reports.status import overview
 from pgjobs.worker import ExitCode
 from tests import tasks
+from tests.actors import Hand, session
 from tests.processes import (
     WorkerThread,
     running_worker,
@@ -123,6 +124,16 @@ def test_stopping_worker_does_not_go_back_on_it():
         assert order("default", [id], QUIET) == 0
         worker.loop.heartbeat.beat_soon()
         assert worker.join() == ExitCode.STOPPED
+
+
+def test_admissions_sweep_when_a_worker_goes_on():
+    hand = Hand("slow", queues="slow")
+    with session() as ear:
+        ear.listen("pgjobs_admission")
+        order("default", [hand.id], QUIET)
+        assert ear.heard() == []
+        order("default", [hand.id], "")
+        assert ear.heard() == [("pgjobs_admission", "sweep")]
 
 
 def test_queue_of_quiet_workers_is_not_served():
