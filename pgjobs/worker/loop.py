@@ -228,7 +228,10 @@ class Loop:
 
     def stop(self) -> None:
         """Claim no more and end once the jobs have; safe in a signal handler."""
-        self.lifetime.signals += 1
+        if self.lifetime.is_told:  # a deploy may follow: it cuts no grace short
+            self.lifetime.is_told = False
+        else:
+            self.lifetime.signals += 1
         self.bell.ring()
 
     def obey(self, wanted: str) -> None:
@@ -236,7 +239,8 @@ class Loop:
         logger.info("Worker name=%s was told wanted=%s", self.options.name, wanted)
         self.lifetime.is_quiet = bool(wanted)
         if wanted == STOP and not self.lifetime.signals:
-            self.stop()
+            self.lifetime.is_told, self.lifetime.signals = True, 1
+            self.bell.ring()
         self.bell.wake()
 
     def nudge(self) -> None:

@@ -83,6 +83,34 @@ def test_stopped_worker_drains_as_after_sigterm(tmp_path):
     assert EndedWorker.objects.get(worker_id=id).how == "asked"
 
 
+def test_signal_after_an_order_to_stop_is_the_first_one(tmp_path):
+    gate = path_of(tmp_path)
+    with WorkerThread(slots=1, poll=0.1, grace=60) as worker:
+        begun = enqueue(tasks.hold, gate)
+        wait_for_status(begun, "RUNNING")
+        order("default", [worker.loop.id], STOP)
+        wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
+        worker.loop.stop()
+        assert worker.loop.lifetime.signals == 1
+        tasks.let_go(gate)
+        assert worker.join() == ExitCode.STOPPED
+    begun.refresh_from_db()
+    assert (begun.status, begun.attempts) == ("SUCCESSFUL", 1)
+
+
+def test_second_signal_after_an_order_to_stop_releases_at_once(tmp_path):
+    gate = path_of(tmp_path)
+    with WorkerThread(slots=1, poll=0.1, grace=60) as worker:
+        begun = enqueue(tasks.hold, gate)
+        wait_for_status(begun, "RUNNING")
+        order("default", [worker.loop.id], STOP)
+        wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
+        for _ in range(2):
+            worker.loop.stop()
+        assert worker.join() == ExitCode.SECOND_SIGNAL
+        tasks.let_go(gate)
+
+
 def test_stopped_worker_gives_back_what_does_not_end_within_its_grace(tmp_path):
     gate = path_of(tmp_path)
     with WorkerThread(slots=1, poll=0.1, grace=0.2) as worker:
