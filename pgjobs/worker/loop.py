@@ -6,7 +6,7 @@ worker commits at once.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -65,6 +65,7 @@ class Loop:
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = monotonic()  # the latest pass, or when the next one is due
         self.is_nudged = False
+        self.on_told: Callable[[], None] = lambda: None  # to stop
 
     # Life
 
@@ -240,6 +241,7 @@ class Loop:
         self.lifetime.is_quiet = bool(wanted)
         if wanted == STOP and not self.lifetime.signals:
             self.lifetime.is_told, self.lifetime.signals = True, 1
+            self.on_told()
             self.bell.ring()
         self.bell.wake()
 

@@ -11,6 +11,7 @@ from pgjobs.worker import ExitCode
 from tests import tasks
 from tests.actors import Hand, session
 from tests.processes import (
+    SOON,
     WorkerThread,
     running_worker,
     shared_queue,
@@ -109,6 +110,15 @@ def test_second_signal_after_an_order_to_stop_releases_at_once(tmp_path):
             worker.loop.stop()
         assert worker.join() == ExitCode.SECOND_SIGNAL
         tasks.let_go(gate)
+
+
+def test_stopped_worker_that_is_stuck_ends_after_its_grace(start_worker, tmp_path):
+    path = path_of(tmp_path)
+    stuck = {"settings": {"TASK_MODULES": ["tests.support.stuck"]}, "STUCK": path}
+    worker = start_worker("--grace", "0", **stuck)
+    wait_for(lambda: tasks.lines(path), "its main thread is stuck")
+    order("default", Worker.objects.values_list("pk", flat=True), STOP)
+    assert worker.wait(SOON) == ExitCode.GRACE_OVER
 
 
 def test_stopped_worker_gives_back_what_does_not_end_within_its_grace(tmp_path):
