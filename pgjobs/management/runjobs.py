@@ -116,7 +116,7 @@ class Command(HelpfulCommand):
         self.check_start(chosen, options)
         who = f"Worker {chosen.name}"
         reporter.print(*banner(chosen, who, options["verbosity"]))
-        loop = Loop(chosen, reporter)
+        loop = self.loop(chosen, reporter)
         with stopping_on_signals(partial(self.stop, loop)):
             code = self.run_loop(loop, options, reporter)
         self.print_end(chosen, reporter, reporter.stats)
@@ -135,7 +135,7 @@ class Command(HelpfulCommand):
     def work_as_child(
         self, chosen: WorkerOptions, options: dict, reporter: ChildReporter
     ) -> ExitCode:
-        loop = Loop(chosen, reporter)
+        loop = self.loop(chosen, reporter)
         pipe = reporter.pipe
         # Before check_start, which may have to wait for a lock in the database.
         pipe.obey(partial(self.stop, loop))
@@ -143,14 +143,23 @@ class Command(HelpfulCommand):
         with stopping_on_signals(pipe.signalled):
             return self.run_loop(loop, options, reporter)
 
+    def loop(self, chosen: WorkerOptions, reporter: ConsoleReporter) -> Loop:
+        loop = Loop(chosen, reporter)
+        loop.on_told = partial(self.end_after_grace, loop)
+        return loop
+
     def stop(self, loop: Loop) -> None:
         """Stop a worker; end the process if the worker does not end in time."""
         loop.stop()
         if loop.lifetime.signals > 1:
             self.last_resort.end_within(LAST_SECONDS, ExitCode.SECOND_SIGNAL)
         else:
-            grace = loop.options.grace + LAST_SECONDS
-            self.last_resort.end_within(grace, ExitCode.GRACE_OVER)
+            self.end_after_grace(loop)
+
+    def end_after_grace(self, loop: Loop) -> None:
+        """End the process soon after the grace, if the worker does not."""
+        grace = loop.options.grace + LAST_SECONDS
+        self.last_resort.end_within(grace, ExitCode.GRACE_OVER)
 
     def check_start(self, chosen: WorkerOptions, options: dict) -> None:
         """Raise CommandError for faults that time does not cure."""

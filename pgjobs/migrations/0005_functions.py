@@ -7411,6 +7411,42 @@ END
 $$;
 """,
     ),
+    "function pgjobs_is_served": (
+        r"""CREATE OR REPLACE FUNCTION pgjobs_is_served(queue text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM pgjobs_worker
+        WHERE lease_until > statement_timestamp()
+            AND CASE
+                WHEN queues <> '' THEN queue = ANY (string_to_array(queues, ','))
+                ELSE excluded = ''
+                    OR NOT queue = ANY (string_to_array(excluded, ','))
+            END
+    ) AND NOT EXISTS (
+        SELECT FROM pgjobs_queue WHERE name = queue AND paused_at IS NOT NULL
+    );
+END
+$$;
+""",
+        r"""CREATE OR REPLACE FUNCTION pgjobs_is_served(queue text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM pgjobs_worker
+        WHERE lease_until > statement_timestamp() AND wanted = ''
+            AND CASE
+                WHEN queues <> '' THEN queue = ANY (string_to_array(queues, ','))
+                ELSE excluded = ''
+                    OR NOT queue = ANY (string_to_array(excluded, ','))
+            END
+    ) AND NOT EXISTS (
+        SELECT FROM pgjobs_queue WHERE name = queue AND paused_at IS NOT NULL
+    );
+END
+$$;
+""",
+    ),
     "function pgjobs_room": (
         r"""CREATE OR REPLACE FUNCTION pgjobs_room(queue text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
@@ -7473,7 +7509,7 @@ BEGIN
                 WHEN EXISTS (
                     SELECT FROM pgjobs_worker
                     WHERE lease_until > statement_timestamp()
-                        AND queues = '' AND excluded = ''
+                        AND wanted = '' AND queues = '' AND excluded = ''
                 )
                     THEN NOT EXISTS (
                         SELECT FROM pgjobs_queue

@@ -6,7 +6,7 @@ worker commits at once.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from time import monotonic
 from typing import Literal
@@ -65,6 +65,7 @@ class Loop:
         self.phase: Literal["starting", "running", "stopped"] = "starting"
         self.awake_at = monotonic()  # the latest pass, or when the next one is due
         self.is_nudged = False
+        self.on_told: Callable[[], None] = lambda: None  # to stop
 
     # Life
 
@@ -228,7 +229,10 @@ class Loop:
 
     def stop(self) -> None:
         """Claim no more and end once the jobs have; safe in a signal handler."""
-        self.lifetime.signals += 1
+        if self.lifetime.is_told:  # a deploy may follow: it cuts no grace short
+            self.lifetime.is_told = False
+        else:
+            self.lifetime.signals += 1
         self.bell.ring()
 
     def obey(self, wanted: str) -> None:
@@ -236,7 +240,9 @@ class Loop:
         logger.info("Worker name=%s was told wanted=%s", self.options.name, wanted)
         self.lifetime.is_quiet = bool(wanted)
         if wanted == STOP and not self.lifetime.signals:
-            self.stop()
+            self.lifetime.is_told, self.lifetime.signals = True, 1
+            self.on_told()
+            self.bell.ring()
         self.bell.wake()
 
     def nudge(self) -> None:

@@ -37,6 +37,7 @@ class Lifetime:
         longest = options.max_time
         self.end = inf if longest is None else monotonic() + longest
         self.signals = 0  # how often it was asked to stop
+        self.is_told = False  # by operators, and no signal has followed
         self.is_too_large = False
         self.is_quiet = False  # it claims nothing, and does not end for that
 

@@ -3,8 +3,9 @@
 import pytest
 
 from pgjobs import enqueue
-from pgjobs.models import Job, Note, Queue
+from pgjobs.models import Job, Note, Queue, Worker
 from pgjobs.queue import admitting
+from pgjobs.reports.obstacles import obstacles
 from tests.actors import Hand, admit, execute, session, statuses, stored_statuses
 from tests.processes import shared_queue, wait_for, wait_for_all, wait_for_status
 from tests.tasks import noop
@@ -66,6 +67,22 @@ def test_job_of_a_paused_queue_takes_no_room_until_it_is_resumed(task):
         assert ("pgjobs_admission", "sweep") in ear.heard()
     assert admitting.admit(execute, sweeps=True).admitted == 1
     assert stored_statuses() == ["READY", "SUCCESSFUL"]
+
+
+@pytest.mark.parametrize("wanted", ["quiet", "stop"])
+@pytest.mark.parametrize("task", [mutex, limited])
+def test_job_whose_worker_is_to_claim_no_more_takes_no_room(task, wanted, served):
+    quiet = Hand("slow", queues="slow")
+    before = enqueue(task.using(**slow))
+    assert statuses() == ["READY"]
+    Worker.objects.filter(pk=quiet.row.pk).update(wanted=wanted)
+    enqueue(task.using(**slow))
+    enqueue(task)
+    assert statuses() == ["WAITING", "WAITING", "READY"]
+    assert obstacles("default", [before.pk])[before.pk].waiting_for == "unserved"
+    served.succeed(served.claim_one())
+    Worker.objects.filter(pk=quiet.row.pk).update(wanted="")
+    assert statuses() == ["READY", "WAITING", "SUCCESSFUL"]
 
 
 def test_job_whose_queue_is_served_again_waits_in_its_position(served):

@@ -25,7 +25,7 @@ from ...reports.json_text import plain
 from ...reports.texts import block, excerpt
 from ...tasks.registry import registry
 from .kept import kept_of, text_at
-from .sealing import MARK, RESULT, open_arguments, seal_of
+from .sealing import MARK, NO_MARK, RESULT, open_arguments, seal_of
 from .stored import read
 
 TEMPLATE = "admin/pgjobs/job/encrypted.html"
@@ -98,7 +98,8 @@ def texts_of(job: Any) -> Iterator[Text]:
     """Yield what is encrypted, opened. Raises EncryptionError."""
     mark = read(job.mark_text)
     seal = seal_of(mark)
-    assert seal is not None  # rows() has those with a mark
+    if seal is None:  # SQL has stored the mark null
+        raise EncryptionError(NO_MARK)
     args, kwargs = open_arguments(job.args_text, job.kwargs_text, mark)
     yield shown(gettext("Arguments"), kwargs)
     if args != "[]":

@@ -7,7 +7,7 @@ from django.db.models.fields.json import KT
 from ...exceptions import EncryptionError
 from ...models.job import Job
 from ...reports.texts import one_line
-from .sealing import MARK, REST, seal_of
+from .sealing import MARK, NO_MARK, REST, seal_of
 from .stored import read
 
 
@@ -15,6 +15,9 @@ def encrypted_of(alias: str, job: Job) -> Iterator[str]:
     """Yield which values only those with a key can read."""
     rows = Job.objects.using(alias).filter(pk=job.pk, keys__has_key=MARK)
     for text in rows.values_list(KT(f"keys__{MARK}"), flat=True):
+        if text is None:  # SQL has stored the mark null
+            yield f"encrypted: {NO_MARK}"
+            continue
         mark = read(text)
         try:
             seal_of(mark)

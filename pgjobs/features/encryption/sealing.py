@@ -26,6 +26,7 @@ WHOLE = re.compile(rf'{{\s*"{SEALED}"\s*:\s*"[^"]*(?:"\s*}})?')
 ID = re.compile("[0-9a-f]{8}")  # of a key
 NONCE = 12  # bytes, as AES-GCM wants them
 RESULT = "result"
+NO_MARK = "The mark of the job's encryption cannot be read."
 REST = "rest"  # the place of the arguments without a name
 
 
@@ -120,7 +121,7 @@ def seal_of(mark: Any) -> Seal | None:
     by, names = map(mark.get, ("by", "names")) if isinstance(mark, dict) else (0, 0)
     is_list = isinstance(names, list) and all(isinstance(each, str) for each in names)
     if not isinstance(by, str) or not by or not is_list:
-        raise EncryptionError("The mark of the job's encryption cannot be read.")
+        raise EncryptionError(NO_MARK)
     return Seal(by)
 
 

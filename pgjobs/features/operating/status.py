@@ -100,7 +100,8 @@ class Command(QueueCommand):
     def handle(self, **options):
         if options["acknowledge"] or options["take_back"]:
             with ready_database(options["database"]) as alias:
-                self.stdout.write(acknowledged(alias, options))
+                text = acknowledged(alias, options)
+            self.stdout.write(json.dumps(text) if options["json"] else text)
             return
         if options["watch"] is None:
             self.look(options)

@@ -116,7 +116,7 @@ WHERE NOT EXISTS (
         WHERE lease_until > clock_timestamp()
             AND CASE
                 WHEN status = 'RUNNING' THEN worker.id = worker_id
-                ELSE
+                ELSE wanted = '' AND
                 \ir ../../sql/reports/queue/taken.sql
             END
     )

@@ -89,7 +89,7 @@ class Command(QueueCommand):
         asked = number_of("worker", entry.number)
         text = f"Asked {asked} {DONE[verb]}."
         if left := len(workers) - entry.number:
-            text += f" {number_of('other', left)} had been asked so, or are stopping."
+            text += f" {number_of('other', left)} had been asked so before, or to stop."
         if options["verbosity"]:
             self.stdout.write(text)
 

@@ -87,8 +87,8 @@ STOP_ACT = Act(
         "it, such as systemd, Kubernetes or runjobs --processes, may start another one."
     ),
     effect_on_running=_(
-        "Its running jobs may end within its grace (--grace). Those that do not "
-        "return to the queue."
+        "Its running jobs may end within its grace (--grace). The others return to the "
+        "queue."
     ),
     done=ngettext_lazy("%(name)s stops.", "%(name)s stop.", "count"),
     skipped=SKIPPED,

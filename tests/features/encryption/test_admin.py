@@ -240,3 +240,14 @@ def test_mark_that_cannot_be_read_breaks_no_page(job, mark):
     page = text_of(client.get(page_of(job)))
     assert client.get(link_to_run_again(page)).status_code == 200
     assert client.post(address(job), follow=True).status_code == 200
+
+
+@pytest.mark.parametrize("mark", [None, 5, "x", []])
+def test_what_cannot_be_read_is_said_by_the_click_and_at_a_terminal(job, mark):
+    Job.objects.filter(pk=job.pk).update(keys={"encrypted": mark})
+    client, output = operator(*MAY), StringIO()
+    assert client.get(page_of(job)).status_code == 200
+    response = client.post(address(job), follow=True)
+    assert "cannot be read" in text_of(response)
+    call_command("jobs", "show", str(job.pk), stdout=output)
+    assert "SUCCESSFUL" in output.getvalue()

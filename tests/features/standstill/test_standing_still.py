@@ -10,7 +10,7 @@ from pgjobs import enqueue
 from pgjobs.base.queue_database import database_time
 from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.features.standstill import remarks
-from pgjobs.models import Job, Override, Queue, Rate
+from pgjobs.models import Job, Override, Queue, Rate, Worker
 from pgjobs.reports.remarks import Seen
 from pgjobs.reports.status import living_workers
 from tests.actors import Hand, admit, execute, hours
@@ -260,6 +260,19 @@ def test_line_behind_a_ready_job_of_a_paused_queue_stands_still(hand):
     let_pass(20)
     assert problems() == []
     Queue.objects.create(name="paused").pause()
+    assert len(problems()) == 1
+
+
+def test_line_behind_a_ready_job_that_a_quiet_worker_would_claim_stands_still(hand):
+    hand.row.excluded = "slow"
+    hand.row.save()
+    quiet = Hand("slow", queues="slow")
+    enqueue(limited.using(queue_name="slow"))
+    enqueue(limited)
+    admit()
+    let_pass(20)
+    assert problems() == []
+    Worker.objects.filter(pk=quiet.id).update(wanted="quiet")
     assert len(problems()) == 1
 
 

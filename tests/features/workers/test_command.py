@@ -50,7 +50,9 @@ def test_list_shows_the_state_of_each_worker():
 def test_worker_is_quieted_and_resumed_with_entries_of_the_audit_trail():
     assert run("quiet", "web1", "--note", "disk") == "Asked 1 worker to be quiet.\n"
     assert wanted() == ["quiet", "", ""]
-    said = "Asked 0 workers to be quiet. 1 other had been asked so, or are stopping.\n"
+    said = (
+        "Asked 0 workers to be quiet. 1 other had been asked so before, or to stop.\n"
+    )
     assert run("quiet", "web1") == said
     assert run("resume", "web1") == "Asked 1 worker to go on.\n"
     entries = AuditEntry.objects.order_by("pk").values_list("via", "act", "chosen")

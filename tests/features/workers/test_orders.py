@@ -9,7 +9,9 @@ from pgjobs.models.worker import QUIET, STOP
 from pgjobs.reports.status import overview
 from pgjobs.worker import ExitCode
 from tests import tasks
+from tests.actors import Hand, session
 from tests.processes import (
+    SOON,
     WorkerThread,
     running_worker,
     shared_queue,
@@ -82,6 +84,43 @@ def test_stopped_worker_drains_as_after_sigterm(tmp_path):
     assert EndedWorker.objects.get(worker_id=id).how == "asked"
 
 
+def test_signal_after_an_order_to_stop_is_the_first_one(tmp_path):
+    gate = path_of(tmp_path)
+    with WorkerThread(slots=1, poll=0.1, grace=60) as worker:
+        begun = enqueue(tasks.hold, gate)
+        wait_for_status(begun, "RUNNING")
+        order("default", [worker.loop.id], STOP)
+        wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
+        worker.loop.stop()
+        assert worker.loop.lifetime.signals == 1
+        tasks.let_go(gate)
+        assert worker.join() == ExitCode.STOPPED
+    begun.refresh_from_db()
+    assert (begun.status, begun.attempts) == ("SUCCESSFUL", 1)
+
+
+def test_second_signal_after_an_order_to_stop_releases_at_once(tmp_path):
+    gate = path_of(tmp_path)
+    with WorkerThread(slots=1, poll=0.1, grace=60) as worker:
+        begun = enqueue(tasks.hold, gate)
+        wait_for_status(begun, "RUNNING")
+        order("default", [worker.loop.id], STOP)
+        wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
+        for _ in range(2):
+            worker.loop.stop()
+        assert worker.join() == ExitCode.SECOND_SIGNAL
+        tasks.let_go(gate)
+
+
+def test_stopped_worker_that_is_stuck_ends_after_its_grace(start_worker, tmp_path):
+    path = path_of(tmp_path)
+    stuck = {"settings": {"TASK_MODULES": ["tests.support.stuck"]}, "STUCK": path}
+    worker = start_worker("--grace", "0", **stuck)
+    wait_for(lambda: tasks.lines(path), "its main thread is stuck")
+    order("default", Worker.objects.values_list("pk", flat=True), STOP)
+    assert worker.wait(SOON) == ExitCode.GRACE_OVER
+
+
 def test_stopped_worker_gives_back_what_does_not_end_within_its_grace(tmp_path):
     gate = path_of(tmp_path)
     with WorkerThread(slots=1, poll=0.1, grace=0.2) as worker:
@@ -123,6 +162,16 @@ def test_stopping_worker_does_not_go_back_on_it():
         assert order("default", [id], QUIET) == 0
         worker.loop.heartbeat.beat_soon()
         assert worker.join() == ExitCode.STOPPED
+
+
+def test_admissions_sweep_when_a_worker_goes_on():
+    hand = Hand("slow", queues="slow")
+    with session() as ear:
+        ear.listen("pgjobs_admission")
+        order("default", [hand.id], QUIET)
+        assert ear.heard() == []
+        order("default", [hand.id], "")
+        assert ear.heard() == [("pgjobs_admission", "sweep")]
 
 
 def test_queue_of_quiet_workers_is_not_served():

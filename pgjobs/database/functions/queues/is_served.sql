@@ -4,7 +4,7 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (
         SELECT FROM pgjobs_worker
-        WHERE lease_until > statement_timestamp()
+        WHERE lease_until > statement_timestamp() AND wanted = ''
             AND CASE
                 WHEN queues <> '' THEN queue = ANY (string_to_array(queues, ','))
                 ELSE excluded = ''

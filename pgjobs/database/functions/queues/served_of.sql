@@ -10,7 +10,7 @@ BEGIN
                 WHEN EXISTS (
                     SELECT FROM pgjobs_worker
                     WHERE lease_until > statement_timestamp()
-                        AND queues = '' AND excluded = ''
+                        AND wanted = '' AND queues = '' AND excluded = ''
                 )
                     THEN NOT EXISTS (
                         SELECT FROM pgjobs_queue

@@ -2,7 +2,7 @@
 -- asks what pgjobs_is_served asks, but a view cannot call a function of ours, and the role
 -- that watches may not.
 EXISTS (
-    SELECT FROM pgjobs_worker WHERE lease_until > clock_timestamp() AND
+    SELECT FROM pgjobs_worker WHERE lease_until > clock_timestamp() AND wanted = '' AND
     \ir taken.sql
 )
 AND NOT
