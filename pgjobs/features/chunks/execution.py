@@ -122,6 +122,12 @@ class CallJob(MemberJob):
     event = property(partial(of_one, name="event"))  # type: ignore[assignment]
 
 
+class OfMember(Execution):
+    """Makes the running job of a member."""
+
+    running_class = MemberJob
+
+
 class MemberExecution(Execution):
     """The attempt of one job among the others of its call.
 
@@ -148,11 +154,12 @@ class MemberExecution(Execution):
 
     @cached_property
     def running(self) -> RunningJob:  # type: ignore[override]
-        hide = self.hide
-        super().__init__(self.job, self.task, self.host, self.limit)
-        made: RunningJob = vars(self)["running"]
-        self.hide = made.hide = hide
-        made.cancel_requested = self.is_cancelled
+        """Whoever ends the call may ask for it while the function does."""
+        own = OfMember(self.job, self.task, self.host, self.limit).running
+        own.hide = self.hide
+        made: RunningJob = vars(self).setdefault("running", own)
+        if self.is_cancelled:  # `cancel` may not have seen it
+            made.cancel_requested = True
         return made
 
     def cancel(self) -> None:
@@ -312,7 +319,7 @@ class Calling(Execution):
         ended = [
             member.outcome or self.of_member(member, outcome) for member in self.members
         ]
-        self.job.call.close()
+        self.job.call.close(ended)
         return ended
 
     def of_member(self, member: MemberExecution, outcome: Outcome) -> Outcome:
