@@ -6,7 +6,7 @@ import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.exceptions import InvalidArguments
-from pgjobs.features.chunks.execution import ThreadCalling
+from pgjobs.features.chunks.execution import HidingOfAll, ThreadCalling
 from pgjobs.features.chunks.gathering import SharedCall
 from pgjobs.features.testing.performing import claimed
 from pgjobs.models import Attempt, Job
@@ -220,6 +220,23 @@ def test_log_of_a_call_stands_with_its_first_job(path):
     let_go(path + ".go")
     drain()
     assert "holds" in Job.objects.get(pk=jobs[0].pk).progress.log
+
+
+def test_text_that_all_jobs_of_a_call_have_is_masked_once(monkeypatch):
+    hide = HidingOfAll((), '{"password": "of the first"}')
+    looked_through = []
+
+    def mask(text: str) -> str:
+        looked_through.append(text)
+        return hide_first(text)
+
+    assert hide("It is of the first.") == "It is ********."
+    hide_first = hide.mask
+    monkeypatch.setattr(hide, "mask", mask)
+    assert [hide("of the first!") for _ in range(3)] == ["********!"] * 3
+    assert looked_through == ["of the first!"]
+    hide.hide_too([lambda text: text.replace("own", "***")])
+    assert hide("of the first, own") == "********, ***"
 
 
 # Beside other threads
