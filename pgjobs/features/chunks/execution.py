@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from math import ceil, log2
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgjobs.job")
 
+MOST_MASKED = 8  # texts that are kept with and without what they hide
 BEFORE = "Cancelled before it began."
 NO_STEPS = (
     "A call of many jobs has no steps, sleeps or waits: they would be of one job. "
@@ -58,15 +59,33 @@ NO_STEPS = (
 
 
 class HidingOfAll(Hiding):
-    """Masks what the jobs of a call have in common, and what `own` masks of some."""
+    """Masks what the jobs of a call have in common, and what `own` masks of some.
 
-    own: Sequence[Any] = ()
+    An error has the same texts for each job. To look in one for the values of thousands
+    of jobs takes so long that it is done once.
+    """
+
     is_encrypted = False  # whether any of the jobs has encrypted values
 
+    def __init__(self, *common: Any):
+        super().__init__(*common)
+        self.hide_too(())
+
+    def hide_too(self, own: Sequence[Callable[[str], str]]) -> None:
+        self.own = own
+        self.masked: dict[str, str] = {}  # the latest texts
+
     def __call__(self, text: str) -> str:
-        for each in self.own:
-            text = each(text)
-        return super().__call__(text)
+        found = self.masked.get(text)
+        if found is None:
+            found = text
+            for each in self.own:
+                found = each(found)
+            found = super().__call__(found)
+            if len(self.masked) >= MOST_MASKED:
+                self.masked.clear()
+            self.masked[text] = found
+        return found
 
 
 class MemberJob(RunningJob):
@@ -122,6 +141,12 @@ class CallJob(MemberJob):
     event = property(partial(of_one, name="event"))  # type: ignore[assignment]
 
 
+class OfMember(Execution):
+    """Makes the running job of a member."""
+
+    running_class = MemberJob
+
+
 class MemberExecution(Execution):
     """The attempt of one job among the others of its call.
 
@@ -148,11 +173,12 @@ class MemberExecution(Execution):
 
     @cached_property
     def running(self) -> RunningJob:  # type: ignore[override]
-        hide = self.hide
-        super().__init__(self.job, self.task, self.host, self.limit)
-        made: RunningJob = vars(self)["running"]
-        self.hide = made.hide = hide
-        made.cancel_requested = self.is_cancelled
+        """Whoever ends the call may ask for it while the function does."""
+        own = OfMember(self.job, self.task, self.host, self.limit).running
+        own.hide = self.hide
+        made: RunningJob = vars(self).setdefault("running", own)
+        if self.is_cancelled:  # `cancel` may not have seen it
+            made.cancel_requested = True
         return made
 
     def cancel(self) -> None:
@@ -292,7 +318,7 @@ class Calling(Execution):
 
     def hide_own(self, own: list[Any]) -> None:
         """Mask what some members get of jobs before them in the texts of all."""
-        self.common.own = own
+        self.common.hide_too(own)
         for member in self.members:
             member.hide = member.running.hide = self.common
             self.common.is_encrypted |= member.running.seal is not None
@@ -312,7 +338,7 @@ class Calling(Execution):
         ended = [
             member.outcome or self.of_member(member, outcome) for member in self.members
         ]
-        self.job.call.close()
+        self.job.call.close(ended)
         return ended
 
     def of_member(self, member: MemberExecution, outcome: Outcome) -> Outcome:

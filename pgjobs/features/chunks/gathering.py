@@ -44,7 +44,8 @@ class SharedCall:
         self.members = list(map(Member._make, jobs))
         self.places = {job.lease_token: n for n, job in enumerate(jobs)}
         self.cancelled: set[int] = set()  # tokens of members that were asked to stop
-        self.execution: Calling | None = None  # once it has begun
+        self.execution: Calling | None = None  # while it runs
+        self.ended: Sequence[Outcome] = ()  # the outcomes of all members, after that
         for member in self.members:
             member.shared = self
 
@@ -61,19 +62,24 @@ class SharedCall:
             self.execution.tell_cancelled(self.places[lease_token])
         return True
 
-    def close(self) -> None:
+    def close(self, ended: Sequence[Outcome]) -> None:
         """Let go of the members, which have ended.
 
         Otherwise each call would be a circle of thousands of objects, which only the
         garbage collector ends, and that would take as long as all else.
         """
+        self.ended = ended
         self.members, self.execution = [], None
 
     def marked(self, job: ClaimedJob) -> Outcome | None:
-        """Return how the running function wants a member to end, if it said so."""
-        if self.execution is None:
-            return None
-        return self.execution.marked(self.places[job.lease_token])
+        """Return how the function wants a member to end, if it said so.
+
+        It may end at this moment, on another thread.
+        """
+        execution, place = self.execution, self.places[job.lease_token]
+        if execution is not None:
+            return execution.marked(place)
+        return self.ended[place] if self.ended else None
 
 
 def gathered(claimer: "Claimer", jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:

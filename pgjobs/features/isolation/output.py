@@ -46,6 +46,8 @@ class Output:
             return  # it goes there anyway, as soon as the pool reads it
         self.drain()
         with self.lock:
+            if keep is None:
+                self.take_rest()
             self.keep = keep
 
     def end(self) -> None:
@@ -54,9 +56,8 @@ class Output:
             return
         self.drain()
         with self.lock:
-            if self.rest:
-                self.take(self.rest.decode(errors="replace"))
-            self.rest, self.keep = b"", None
+            self.take_rest()
+            self.keep = None
 
     def drain(self) -> None:
         """Read what is there, however much a program beside goes on to write."""
@@ -95,6 +96,11 @@ class Output:
             self.take(f"({len(lines) - MOST_LINES} lines are left out.)")
         for line in lines[-MOST_LINES:]:
             self.take(line.decode(errors="replace"))
+
+    def take_rest(self) -> None:
+        """Take what is no whole line: it is none of the next job's."""
+        self.take(self.rest.decode(errors="replace"))
+        self.rest = b""
 
     def take(self, line: str) -> None:
         if self.keep and line:

@@ -1,10 +1,19 @@
 """A worker calls a function once for many jobs, and each of them ends as its own."""
 
+import logging
+
 import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.exceptions import InvalidArguments
+from pgjobs.features.chunks.execution import HidingOfAll, ThreadCalling
+from pgjobs.features.chunks.gathering import SharedCall
+from pgjobs.features.testing.performing import claimed
 from pgjobs.models import Attempt, Job
+from pgjobs.queue.recording import Success
+from pgjobs.tasks.registry import registry
+from pgjobs.worker.slots import kept_logs
+from pgjobs.worker.slots.executor import Executor
 from tests.processes import (
     drain,
     running_worker,
@@ -211,6 +220,59 @@ def test_log_of_a_call_stands_with_its_first_job(path):
     let_go(path + ".go")
     drain()
     assert "holds" in Job.objects.get(pk=jobs[0].pk).progress.log
+
+
+def test_text_that_all_jobs_of_a_call_have_is_masked_once(monkeypatch):
+    hide = HidingOfAll((), '{"password": "of the first"}')
+    looked_through = []
+
+    def mask(text: str) -> str:
+        looked_through.append(text)
+        return hide_first(text)
+
+    assert hide("It is of the first.") == "It is ********."
+    hide_first = hide.mask
+    monkeypatch.setattr(hide, "mask", mask)
+    assert [hide("of the first!") for _ in range(3)] == ["********!"] * 3
+    assert looked_through == ["of the first!"]
+    hide.hide_too([lambda text: text.replace("own", "***")])
+    assert hide("of the first, own") == "********, ***"
+
+
+# Beside other threads
+
+
+def two_in_a_call(path) -> tuple[ThreadCalling, SharedCall]:
+    """Return a call of two members that has not begun."""
+    jobs = [claimed(index.bind(path=path, pk=pk).new_job, 1) for pk in range(2)]
+    call = SharedCall(jobs, runs_alone=False)
+    executor = Executor(1, lambda: None, "default")
+    task = registry.find(index.name)
+    return ThreadCalling(call.members[0], task, executor, None), call
+
+
+def test_running_job_of_a_member_is_not_seen_before_it_is_whole(path, monkeypatch):
+    calling, _ = two_in_a_call(path)
+    member = calling.members[1]
+    seen = []
+
+    def look() -> None:
+        seen.append((member.hide, "running" in vars(member)))
+        member.cancel()
+
+    monkeypatch.setattr(kept_logs.handler, "install", look)
+    calling.host.keeps_level = logging.INFO
+    assert member.running.hide is calling.hide
+    assert seen == [(calling.hide, False)]
+    assert member.running.cancel_requested
+
+
+def test_outcomes_of_a_call_that_has_just_ended_are_known_to_who_abandons_it(path):
+    calling, call = two_in_a_call(path)
+    first, second = call.members
+    assert call.marked(second) is None
+    ended = list(calling.each(Success(first.id, first.lease_token, "1")))
+    assert [call.marked(job) for job in (first, second)] == ended
 
 
 # Their arguments

@@ -4,6 +4,7 @@ import os
 import socket
 
 from pgjobs.features.isolation import keeper
+from pgjobs.features.isolation.output import Output
 from pgjobs.models import Attempt, Job, Progress
 from tests import tasks
 from tests.processes import drain, running_worker, shared_queue, wait_for
@@ -139,3 +140,20 @@ def test_output_is_kept_with_the_job():
     assert job.status == "SUCCESSFUL", job.reason
     for line in ("from Python", "from C", "from a program"):
         assert line in log_of(job)
+
+
+def test_half_a_line_of_a_job_does_not_come_into_the_log_of_the_next_one():
+    """Values in it may be masked by its own job alone."""
+    output = Output(1)
+    held: list[str] = []
+    log: list[str] = []
+    output.begin(held.append)
+    os.write(output.write_end, b"half")
+    output.begin(None)
+    output.end()
+    output.begin(log.append)
+    os.write(output.write_end, b"whole\n")
+    output.end()
+    output.close_far_end()
+    output.close()
+    assert (held, log) == (["half"], ["whole"])
