@@ -13,7 +13,7 @@ NAME = "isolated"
 
 def state(database: str) -> list[dict[str, Any]]:
     """Return the figures of each worker that has had such processes."""
-    workers = Worker.objects.using(database).exclude(children=None)
+    workers = Worker.objects.using(database).filter(children__isnull=False)
     found = workers.order_by("name", "pk").values_list("name", "children")
     return [{"worker": name} | figures_of(children) for name, children in found]
 

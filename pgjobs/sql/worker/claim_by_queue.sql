@@ -158,7 +158,9 @@ summary AS (
         -- Expired jobs are rare. Another statement cancels them.
         EXISTS (SELECT FROM listed WHERE is_expired) AS met_expired,
         number < %(limit)s AND (
-            %(scan_limit)s IN (
+            -- As in claim/in_order.sql.
+            number < (SELECT count(*) FROM picked) AND NOT met_last_chance
+            OR %(scan_limit)s IN (
                 (SELECT count(*) FROM class),
                 (SELECT count(*) FROM listed WHERE NOT is_extra)
             )

@@ -8,10 +8,11 @@ import os
 import pytest
 
 from pgjobs import enqueue_many, task
-from pgjobs.models import Job
+from pgjobs.models import Job, Queue
 from pgjobs.tasks.registry import registry
-from tests.processes import drain, shared_queue
+from tests.processes import drain, running_worker, shared_queue, wait_for
 from tests.support import isolated_tasks as isolated
+from tests.tasks import hold_and_fail, let_go
 
 pytestmark = shared_queue
 
@@ -51,6 +52,18 @@ def test_worker_without_processes_runs_such_jobs_once_no_task_is_isolated(monkey
     waiting_as_isolated(3)
     drain(slots=2, isolated=0)
     assert results(own_pid) == [os.getpid()] * 3
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_running": 50}])
+def test_jobs_whose_task_is_not_isolated_any_more_fill_the_slots(limits, tmp_path):
+    Queue.objects.create(name="default", **limits)
+    path = str(tmp_path / "go")
+    enqueue_many([hold_and_fail.bind(path)] * 4)
+    Job.objects.update(keys={"isolated": True})
+    with running_worker(slots=4, isolated=1, poll=300, listen=False):
+        wait_for(lambda: Job.objects.running().count() == 4)
+        let_go(path)
+        wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
 
 
 @pytest.mark.parametrize("state", [{}, {"max_crashes": 1}])

@@ -76,7 +76,9 @@ SELECT summary.*, claimed.* FROM claimed FULL JOIN (
         -- READY jobs that another transaction holds: it may yet release them.
         number < eligible AS met_locked,
         met_expired,
-        met_special OR number < %(limit)s AND listed = %(scan_limit)s AS is_cut,
+        met_special OR number < %(limit)s AND listed = %(scan_limit)s
+            -- An isolated job has ended the claim: its row may say so by mistake.
+            OR taken < least(number, %(slots)s) AND NOT met_last_chance AS is_cut,
         -- What others hold would not have been enough either.
         met_special OR number < %(limit)s AND eligible < %(limit)s AS is_starved,
         date_part('epoch', ended_at - begun_at) AS seconds,
