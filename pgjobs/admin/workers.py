@@ -58,8 +58,7 @@ class WorkerAdmin(ReadOnly, ActingAdmin):
         "host_units",
         "used_memory",
         "short_queues",
-        "short_host",
-        "process_id",
+        "host_and_process",
         "started",
     )
     list_display_links = ("short_name",)
@@ -155,6 +154,10 @@ class WorkerAdmin(ReadOnly, ActingAdmin):
     @admin.display(description=_("memory"))
     def used_memory(self, worker: Worker) -> str:
         return size(worker.memory) or self.get_empty_value_display()
+
+    @admin.display(description=_("host"))
+    def host_and_process(self, worker: Worker) -> str:
+        return format_html("{} ({})", self.short_host(worker), str(worker.pid))
 
     @admin.display(description=_("process id"))
     def process_id(self, worker: Worker) -> str:

@@ -28,6 +28,7 @@ from pgjobs.queue.claiming import ClaimedJob, Success
 from pgjobs.queue.slices import OLDEST
 from pgjobs.queue.upkeep import ALL_DUE
 from tests.actors import Hand, OneByOne, Session, admit, execute, hours
+from tests.processes import wait_for
 from tests.tasks import echo, noop
 
 briefly = noop.using(keep="failed")
@@ -51,6 +52,12 @@ SCHEDULE = """
 INSERT INTO pgjobs_schedule (name, task, every, last_job_id)
 VALUES ('often', 'tests.noop', '1 hour', %(id)s)
 ON CONFLICT (name) DO UPDATE SET last_job_id = %(id)s
+"""
+
+# The locks of processes that wait for jobs: see features/keeping/functions/needed.sql.
+AWAITED = """
+SELECT count(*) FROM pg_locks JOIN pg_database ON oid = database
+WHERE datname = current_database() AND locktype = 'advisory' AND classid = 1885825635
 """
 
 
@@ -272,6 +279,7 @@ class Keeping(RuleBasedStateMachine):
         self.other.connection.close()
         for session in self.waiters.values():
             session.connection.close()
+        wait_for(lambda: execute(AWAITED) == [(0,)], "their sessions have ended")
         Schedule.objects.all().delete()
         self.run_all()
         left = Job.objects.filter(finished_at=None)
