@@ -150,7 +150,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='worker',
             name='wanted',
-            field=models.CharField(blank=True, db_comment='What operators want of it: quiet (it claims no more) or stop. Empty: nothing.', db_default='', default='', max_length=10, verbose_name='wanted'),
+            field=models.TextField(blank=True, db_comment='What operators want of it: quiet (it claims no more) or stop. Empty: nothing.', db_default='', default='', verbose_name='wanted'),
         ),
         migrations.AlterModelOptions(
             name='auditentry',

@@ -109,9 +109,8 @@ class Worker(Table):
         "idle, memory in bytes, and how many died, by cause. NULL: it had none yet.",
     )
 
-    wanted = models.CharField(
+    wanted = models.TextField(
         _("wanted"),
-        max_length=10,
         db_default="",
         default="",
         blank=True,

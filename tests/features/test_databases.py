@@ -1,5 +1,6 @@
 """Features in a project with two databases: each row is where it belongs."""
 
+import json
 import re
 
 import pytest
@@ -27,6 +28,14 @@ def test_open_transaction_decides():
     with transaction.atomic(using="eu"):
         assert publish("tests.nothing")._state.db == "eu"
         assert chain(noop.bind(), noop.bind()).enqueue()[1]._state.db == "eu"
+
+
+@both
+def test_what_is_said_of_a_problem_is_said_by_database():
+    everywhere = ("--json", "--database", "all")
+    said = run("jobstatus", *everywhere, "--take-back", "queue_unserved", "mail")
+    text = "queue_unserved mail was not acknowledged."
+    assert json.loads(said) == {"default": text, "eu": text}
 
 
 @both

@@ -35,7 +35,9 @@ def store_or_copy(using: str, **how) -> None:
     if "apps" in how or using not in queue_databases() or has_rows(using):
         return store_declared(using, **how)
     name = connections[using].settings_dict["NAME"]
-    key = (name, settings.MAX_ARGUMENT_BYTES, *registry.tasks.items())
+    # A test may have adapted tasks of `django.tasks` that no module has any more.
+    names = sorted(task.name for task in registry.all_tasks())
+    key = (name, settings.MAX_ARGUMENT_BYTES, *names, *registry.tasks.items())
     if key in copies:
         paste(using, copies[key])
         store_schedules(using)  # their next runs are in the future
