@@ -49,7 +49,13 @@ def without_comments(text: str) -> str:
 
 
 def modules() -> list[Path]:
-    found = (path for name in PYTHON for path in (ROOT / name).rglob("*.py"))
+    """Return our modules; benchmarks keep those of other queues in .environments."""
+    found = (
+        path
+        for name in PYTHON
+        for path in (ROOT / name).rglob("*.py")
+        if ".environments" not in path.parts
+    )
     return [path for path in found if FROZEN not in path.parents]
 
 
