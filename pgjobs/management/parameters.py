@@ -4,7 +4,7 @@ import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
@@ -124,6 +124,19 @@ def add_database(parser, all_means: str = "") -> None:
         help="alias of the database with the queue (default: PGJOBS['DATABASE'])"
         + (f"; {all_means}" if all_means else ""),
     )
+
+
+def add_verbs(parser, listed: str, **how) -> tuple[Any, Any]:
+    """Add the verbs of a command, and the first of them, `list`; return both.
+
+    The command itself has no options: the defaults of a verb would replace what is
+    given. `listed`: what the list has. `how`: as for a parser.
+    """
+    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND")
+    listing = verbs.add_parser("list", help=f"list the {listed} (the default)", **how)
+    listing.add_argument("--json", action="store_true", help="print JSON, for programs")
+    add_database(listing, "all means each")
+    return verbs, listing
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from ...management.auditing import audited
 from ...management.databases import QueueCommand
 from ...management.parameters import (
     add_database,
+    add_verbs,
     queue_name,
     ready_database,
     whole_number,
@@ -33,13 +34,7 @@ class Command(QueueCommand):
     )
 
     def add_arguments(self, parser):
-        # No options here: the defaults of a verb would replace what is given.
-        verbs = parser.add_subparsers(dest="verb", metavar="COMMAND")
-        listing = verbs.add_parser("list", help="list the queues (the default)")
-        listing.add_argument(
-            "--json", action="store_true", help="print JSON, for programs"
-        )
-        add_database(listing, "all means each")
+        verbs, _ = add_verbs(parser, "queues")
         limiting = verbs.add_parser(
             "limit",
             help="limit the running jobs of a queue, or lift its limit",

@@ -12,6 +12,7 @@ from ...exceptions import InvalidTask
 from ...management.databases import QueueCommand
 from ...management.parameters import (
     add_database,
+    add_verbs,
     positive_seconds,
     ready_database,
     whole_number,
@@ -53,16 +54,8 @@ class Command(QueueCommand):
     )
 
     def add_arguments(self, parser):
-        # No options here: the defaults of a verb would replace what is given.
-        verbs = parser.add_subparsers(dest="verb", metavar="COMMAND")
-        listing = verbs.add_parser(
-            "list", help="list the tasks (the default)", **examples_of("tasks list")
-        )
+        verbs, listing = add_verbs(parser, "tasks", **examples_of("tasks list"))
         listing.add_argument("names", nargs="*", metavar="TASK", help="only these")
-        listing.add_argument(
-            "--json", action="store_true", help="print JSON, for programs"
-        )
-        add_database(listing, "all means each")
         for verb, text in VERBS.items():
             each = verbs.add_parser(verb, help=text, **examples_of(f"tasks {verb}"))
             add_subject(each)

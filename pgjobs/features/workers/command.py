@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from ...base.ids import read_id
 from ...management.auditing import audited
 from ...management.databases import QueueCommand
-from ...management.parameters import add_database, ready_database
+from ...management.parameters import add_database, add_verbs, ready_database
 from ...management.running import number_of
 from ...management.speaking import examples_of
 from ...management.tables import print_table
@@ -40,13 +40,7 @@ class Command(QueueCommand):
     )
 
     def add_arguments(self, parser):
-        # No options here: the defaults of a verb would replace what is given.
-        verbs = parser.add_subparsers(dest="verb", metavar="COMMAND")
-        listing = verbs.add_parser("list", help="list the workers (the default)")
-        listing.add_argument(
-            "--json", action="store_true", help="print JSON, for programs"
-        )
-        add_database(listing, "all means each")
+        verbs, _ = add_verbs(parser, "workers")
         for verb, text in VERBS.items():
             each = verbs.add_parser(verb, help=text, **examples_of(f"workers {verb}"))
             each.add_argument(

@@ -28,6 +28,19 @@ def path_of(tmp_path) -> str:
     return str(tmp_path / "gate")
 
 
+def begin(gate: str) -> Job:
+    """Return a job that runs until the gate is opened."""
+    job = enqueue(tasks.hold, gate)
+    wait_for_status(job, "RUNNING")
+    return job
+
+
+def stop(worker: WorkerThread) -> None:
+    """Order the worker to stop, and wait until it knows."""
+    order("default", [worker.loop.id], STOP)
+    wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
+
+
 def has_heard(loop) -> bool:
     return loop.lifetime.is_quiet
 
@@ -35,8 +48,7 @@ def has_heard(loop) -> bool:
 def test_quiet_worker_finishes_what_it_has_and_takes_no_more(tmp_path):
     gate = path_of(tmp_path)
     with running_worker(slots=2, poll=0.1) as loop:
-        begun = enqueue(tasks.hold, gate)
-        wait_for_status(begun, "RUNNING")
+        begun = begin(gate)
         assert order("default", [loop.id], QUIET) == 1
         wait_for(lambda: has_heard(loop), "the worker has heard")
         later = enqueue(tasks.noop)
@@ -69,8 +81,7 @@ def test_quiet_worker_with_prefetched_jobs_loses_none(tmp_path):
 def test_stopped_worker_drains_as_after_sigterm(tmp_path):
     gate = path_of(tmp_path)
     with WorkerThread(slots=2, poll=0.1, grace=60) as worker:
-        begun = enqueue(tasks.hold, gate)
-        wait_for_status(begun, "RUNNING")
+        begun = begin(gate)
         id = worker.loop.id
         assert order("default", [id], STOP) == 1
         wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
@@ -87,10 +98,8 @@ def test_stopped_worker_drains_as_after_sigterm(tmp_path):
 def test_signal_after_an_order_to_stop_is_the_first_one(tmp_path):
     gate = path_of(tmp_path)
     with WorkerThread(slots=1, poll=0.1, grace=60) as worker:
-        begun = enqueue(tasks.hold, gate)
-        wait_for_status(begun, "RUNNING")
-        order("default", [worker.loop.id], STOP)
-        wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
+        begun = begin(gate)
+        stop(worker)
         worker.loop.stop()
         assert worker.loop.lifetime.signals == 1
         tasks.let_go(gate)
@@ -102,10 +111,8 @@ def test_signal_after_an_order_to_stop_is_the_first_one(tmp_path):
 def test_second_signal_after_an_order_to_stop_releases_at_once(tmp_path):
     gate = path_of(tmp_path)
     with WorkerThread(slots=1, poll=0.1, grace=60) as worker:
-        begun = enqueue(tasks.hold, gate)
-        wait_for_status(begun, "RUNNING")
-        order("default", [worker.loop.id], STOP)
-        wait_for(lambda: worker.loop.lifetime.signals, "the worker has heard")
+        begin(gate)
+        stop(worker)
         for _ in range(2):
             worker.loop.stop()
         assert worker.join() == ExitCode.SECOND_SIGNAL
@@ -124,8 +131,7 @@ def test_stopped_worker_that_is_stuck_ends_after_its_grace(start_worker, tmp_pat
 def test_stopped_worker_gives_back_what_does_not_end_within_its_grace(tmp_path):
     gate = path_of(tmp_path)
     with WorkerThread(slots=1, poll=0.1, grace=0.2) as worker:
-        begun = enqueue(tasks.hold, gate)
-        wait_for_status(begun, "RUNNING")
+        begun = begin(gate)
         order("default", [worker.loop.id], STOP)
         assert worker.join() == ExitCode.GRACE_OVER
         begun.refresh_from_db()
