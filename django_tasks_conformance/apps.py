@@ -5,7 +5,6 @@ from django.apps import AppConfig
 
 class ConformanceConfig(AppConfig):
     name = "django_tasks_conformance"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from .listening import listen  # the backend may import models

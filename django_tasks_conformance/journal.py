@@ -18,11 +18,8 @@ def note(kind: str, **values: Any) -> None:
         return
     entry = {"kind": kind, "at": time.time(), "process": os.getpid(), **values}
     line = json.dumps(entry, default=repr).encode() + b"\n"
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, line)  # in one piece, because several processes write
-    finally:
-        os.close(file)
+    with open(path, "ab", buffering=0) as file:
+        file.write(line)  # in one piece, because several processes write
 
 
 def entries(kind: str, **wanted: Any) -> list[dict[str, Any]]:

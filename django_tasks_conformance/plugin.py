@@ -19,6 +19,7 @@ from .report import Report
 from .worker import CalledWorker, CommandWorker, NoWorker
 
 APP = "django_tasks_conformance"
+UNREADABLE = "no result: supports_get_result is False, task_finished brings none"
 HELP = {
     "--tasks-settings": "the project's settings, as a module; they have the app "
     f"{APP} and TASKS",
@@ -32,12 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance of a backend of django.tasks")
     for name, text in HELP.items():
         group.addoption(name, default="", help=text)
-    group.addoption(
-        "--tasks-patience",
-        type=float,
-        default=30.0,
-        help="seconds in which a worker does what is due (30)",
-    )
+    text = "seconds in which a worker does what is due (30)"
+    group.addoption("--tasks-patience", type=float, default=30.0, help=text)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,10 +68,9 @@ def set_up() -> None:
         task_backends["default"]
     except (ImportError, ImproperlyConfigured, AttributeError) as error:
         raise pytest.UsageError(f"--tasks-settings: {error}") from error
-    if not apps.is_installed(APP):
-        raise pytest.UsageError(f'Add "{APP}" to INSTALLED_APPS.')
-    if PACKAGE == "django_tasks" and not apps.is_installed(PACKAGE):
-        raise pytest.UsageError(f'Add "{PACKAGE}" to INSTALLED_APPS.')
+    for app in {APP, PACKAGE} - {"django.tasks"}:
+        if not apps.is_installed(app):
+            raise pytest.UsageError(f'Add "{app}" to INSTALLED_APPS.')
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -93,18 +89,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     """Let what lies beyond the documentation never fail: it says what it met."""
     report = yield
-    mark = item.get_closest_marker("conformance")
-    if mark and mark.kwargs["part"] == BEYOND and report.failed:
-        report.outcome = "passed"
-        report.longrepr = None
-        assert call.excinfo
-        report.user_properties.append(("seen", f"not seen: {call.excinfo.exconly()}"))
+    if mark := item.get_closest_marker("conformance"):
+        report.conformance = mark.kwargs
+        if mark.kwargs["part"] == BEYOND and report.failed:
+            report.outcome, report.longrepr = "passed", None
+            said = f"not seen: {call.excinfo.exconly() if call.excinfo else ''}"
+            report.user_properties.append(("seen", said))
     return report
 
 
 @pytest.fixture(scope="session")
 def worker(pytestconfig: pytest.Config) -> Iterator[NoWorker]:
     """What runs tasks."""
+    from .tasks import record
+
     patience = pytestconfig.getoption("--tasks-patience")
     command = pytestconfig.getoption("--tasks-worker")
     found: NoWorker
@@ -115,17 +113,10 @@ def worker(pytestconfig: pytest.Config) -> Iterator[NoWorker]:
         found = CalledWorker(patience, import_string(path))
     else:
         found = NoWorker(patience)
-        found.runs_at_once = runs_at_once()
+        record.enqueue("probe")
+        found.runs_at_once = bool(journal.entries("ran", key="probe"))
     yield found
     found.stop()
-
-
-def runs_at_once() -> bool:
-    """Whether `enqueue` itself runs tasks."""
-    from .tasks import record
-
-    record.enqueue("probe")
-    return bool(journal.entries("ran", key="probe"))
 
 
 @pytest.fixture
@@ -179,7 +170,8 @@ def finish(worker: NoWorker, backend: Any) -> Callable[[Any], Any]:
             lambda: journal.entries("task_finished", id=result.id),
             "task_finished is sent",
         )
-        return result_of(result.task, heard[0]["result"])
+        found = result_of(result.task, heard[-1]["result"])
+        return found if found.is_finished else pytest.skip(UNREADABLE)
 
     return wait
 

@@ -5,7 +5,7 @@ import json
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,6 @@ import pytest
 
 from .parts import BEYOND, REQUIRED, SUPPORTED
 
-TITLES = {
-    REQUIRED: "Required by Django's documentation",
-    SUPPORTED: "Required because the backend says that it supports it",
-    BEYOND: "Beyond the documentation: what was seen, without a verdict",
-}
 VERDICTS = (REQUIRED, SUPPORTED)
 FLAGS = (
     "supports_get_result",
@@ -35,22 +30,15 @@ class Report:
     def __init__(self, config: pytest.Config, folder: Path):
         self.config = config
         self.folder = folder
-        self.marks: dict[str, Mapping[str, Any]] = {}
         self.tests: dict[str, dict[str, Any]] = {}
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            if mark := item.get_closest_marker("conformance"):
-                self.marks[item.nodeid] = mark.kwargs
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.nodeid not in self.marks:
-            return
-        if report.when == "call" or report.outcome != "passed":
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        is_last = report.when == "call" or report.outcome != "passed"
+        if is_last and hasattr(report, "conformance"):
             self.tests[report.nodeid] = self.entry(report)
 
-    def entry(self, report: pytest.TestReport) -> dict[str, Any]:
-        reason, mark = "", self.marks[report.nodeid]
+    def entry(self, report: Any) -> dict[str, Any]:
+        reason, mark = "", report.conformance
         if report.skipped and isinstance(report.longrepr, tuple):
             reason = report.longrepr[2].removeprefix("Skipped: ")
         elif report.failed:
@@ -91,9 +79,18 @@ class Report:
 
     def data(self) -> dict[str, Any]:
         """Return all of the report as JSON data."""
+        from .standard import PACKAGE, task_backends
+
+        cls = type(task_backends["default"])
+        names = packages_distributions().get(cls.__module__.partition(".")[0])
         options = ("--tasks-worker", "--tasks-call")
         return {
-            **about_backend(),
+            "backend": f"{cls.__module__}.{cls.__qualname__}",
+            "version": version(names[0]) if names else "",
+            "with": f"{PACKAGE} of Django {django.get_version()}, "
+            f"Python {platform.python_version()}",
+            "date": datetime.date.today().isoformat(),
+            "flags": [name for name in FLAGS if getattr(cls, name)],
             "worker": next(filter(None, map(self.config.getoption, options)), "none"),
             "required": self.headline(REQUIRED),
             "supported": self.headline(SUPPORTED),
@@ -102,7 +99,7 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         about = self.data()
-        yield f"{about['backend']} {about['version']} {about['with']}, {about['date']}"
+        yield f"{about['backend']} {about['version']}, {about['with']}, {about['date']}"
         yield f"required   {about['required']}"
         yield f"supported  {about['supported']} ({', '.join(about['flags'])})"
         reasons = [each["reason"] for each in self.of(*VERDICTS, outcome="skipped")]
@@ -115,37 +112,15 @@ class Report:
             yield f"beyond     {test['places'][0]}: {test['seen'] or test['reason']}"
 
     def markdown(self) -> str:
-        about = self.data()
-        lines = [
-            f"# {about['backend']} {about['version']}\n",
-            f"{about['with']}, {about['date']}. Worker: `{about['worker']}`.",
-        ]
-        for part, title in TITLES.items():
-            count = f" ({about[part]})" if part in VERDICTS else ""
-            lines.append(f"\n## {title}{count}\n\n| what | where | |\n|---|---|---|")
-            for test in self.of(part):
-                said = test["seen"] or f"{test['outcome']} {test['reason']}"
-                cells = (test["name"], ", ".join(test["places"]), said)
-                lines.append(f"| {' | '.join(map(in_a_cell, cells))} |")
-        return "\n".join(lines)
+        rows = [["part", "what", "where", ""], ["---"] * 4]
+        for test in self.tests.values():
+            said = test["seen"] or f"{test['outcome']} {test['reason']}"
+            places = ", ".join(test["places"])
+            rows.append([test["part"], test["name"], places, said])
+        lines = [f"| {' | '.join(map(in_a_cell, row))} |" for row in rows]
+        head = [line for line in self.lines() if not line.startswith(BEYOND)]
+        return "\n".join([f"# {head[0]}\n", *map("- {}".format, head[1:]), "", *lines])
 
 
 def in_a_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
-
-
-def about_backend() -> dict[str, Any]:
-    """Return which backend was asked, with which versions, and when."""
-    from .standard import PACKAGE, task_backends
-
-    cls = type(task_backends["default"])
-    package = cls.__module__.partition(".")[0]
-    names = packages_distributions().get(package, [])
-    return {
-        "backend": f"{cls.__module__}.{cls.__qualname__}",
-        "version": version(names[0]) if names else "",
-        "with": f"({PACKAGE} of Django {django.get_version()}, "
-        f"Python {platform.python_version()})",
-        "date": datetime.date.today().isoformat(),
-        "flags": [name for name in FLAGS if getattr(cls, name)],
-    }

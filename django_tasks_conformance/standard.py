@@ -1,7 +1,6 @@
 """Django's tasks, or the package django-tasks if the backend is one of its kind."""
 
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import django
@@ -21,22 +20,15 @@ def framework() -> str:
 PACKAGE = framework()
 
 
-def module(name: str) -> ModuleType:
-    return import_module(f"{PACKAGE}.{name}")
-
-
 tasks = import_module(PACKAGE)
-signals = module("signals")
-exceptions = module("exceptions")
+signals = import_module(f"{PACKAGE}.signals")
+base: Any = import_module(f"{PACKAGE}.base")
+exceptions: Any = import_module(f"{PACKAGE}.exceptions")
 task: Any = tasks.task
 task_backends: Any = tasks.task_backends
-Task: Any = module("base").Task
-TaskError: Any = module("base").TaskError
-TaskResult: Any = module("base").TaskResult
 Status: Any = tasks.TaskResultStatus
+Task, TaskError, TaskResult = base.Task, base.TaskError, base.TaskResult
+TaskResultDoesNotExist = exceptions.TaskResultDoesNotExist
+TaskResultMismatch = exceptions.TaskResultMismatch
 # django-tasks gives it another name.
-InvalidTask: Any = getattr(exceptions, "InvalidTask", None) or getattr(
-    exceptions, "InvalidTaskError", None
-)
-TaskResultDoesNotExist: Any = exceptions.TaskResultDoesNotExist
-TaskResultMismatch: Any = exceptions.TaskResultMismatch
+InvalidTask = getattr(exceptions, "InvalidTask", None) or exceptions.InvalidTaskError

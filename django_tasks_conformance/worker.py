@@ -50,19 +50,19 @@ class CalledWorker(NoWorker):
 
     def __init__(self, patience: float, call: Callable[[], Any]):
         super().__init__(patience)
-        self.call = call
+        self.run = call
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
         end = time.monotonic() + self.patience
         while not (value := condition()):
             if time.monotonic() > end:
                 raise AssertionError(f"still not after {self.patience:g} s: {what}")
-            self.call()
+            self.run()
             time.sleep(OFTEN)
         return value
 
 
-class CommandWorker(NoWorker):
+class CommandWorker(CalledWorker):
     """A process that the suite starts, stops and kills.
 
     A command that ends by itself with 0 is one that runs what is due: it starts again.
@@ -71,14 +71,26 @@ class CommandWorker(NoWorker):
     is_process = True
 
     def __init__(self, patience: float, command: str, log: Path):
-        super().__init__(patience)
+        super().__init__(patience, self.keep_alive)
         self.command = shlex.split(command)
         self.log = log
         self.process: subprocess.Popen | None = None
-        self.deaths = 0
+        self.deaths, self.most_deaths = 0, MOST_DEATHS
         self.without = ""
 
-    def start(self) -> None:
+    def wait(self, condition: Callable[[], Any], what: str) -> Any:
+        self.most_deaths = self.deaths + MOST_DEATHS
+        return super().wait(condition, what)
+
+    def keep_alive(self) -> None:
+        if self.process and (code := self.process.poll()) is not None:
+            self.deaths += code != 0
+            self.process = None
+        if self.deaths >= self.most_deaths:
+            said = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+            raise AssertionError("\n".join(["the worker died again and again:", *said]))
+        if self.process:
+            return
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -88,28 +100,6 @@ class CommandWorker(NoWorker):
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-
-    def wait(self, condition: Callable[[], Any], what: str) -> Any:
-        end, deaths = time.monotonic() + self.patience, self.deaths
-        while not (value := condition()):
-            if time.monotonic() > end:
-                raise AssertionError(f"still not after {self.patience:g} s: {what}")
-            self.keep_alive()
-            if self.deaths - deaths >= MOST_DEATHS:
-                raise AssertionError(f"the worker died again and again:\n{self.said()}")
-            time.sleep(OFTEN)
-        return value
-
-    def keep_alive(self) -> None:
-        if self.process and (code := self.process.poll()) is not None:
-            self.deaths += code != 0
-            self.process = None
-        if not self.process:
-            self.start()
-
-    def said(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-LAST_LINES:])
 
     def stop(self) -> int | None:
         if self.process:
@@ -138,4 +128,4 @@ class CommandWorker(NoWorker):
         self.stop()
         yield
         self.without = without
-        self.start()
+        self.keep_alive()

@@ -19,15 +19,8 @@ from django_tasks_conformance.standard import (
     Task,
     TaskResult,
     task,
-    task_backends,
 )
 
-WAYS = {
-    "enqueue": "Task.enqueue",
-    "aenqueue": "Task.aenqueue",
-    "backend.enqueue": "BaseTaskBackend.enqueue",
-    "backend.aenqueue": "BaseTaskBackend.aenqueue",
-}
 AT_FIRST = {
     "status": Status.READY,
     "is_finished": False,
@@ -37,6 +30,17 @@ AT_FIRST = {
     **dict.fromkeys(("started_at", "last_attempted_at", "finished_at")),
 }
 LATER = datetime(2040, 1, 1, tzinfo=UTC)
+
+
+WRONG = ["queue", "-101", "101", "priority", "run_after"]
+# What is wrong, unless the backend takes it.
+REFUSED: list[Any] = [
+    ({"queue_name": f"no-{uuid4().hex[:8]}"}, lambda backend: not backend.queues),
+    ({"priority": -101}, lambda backend: False),
+    ({"priority": 101}, lambda backend: False),
+    ({"priority": 1}, lambda backend: backend.supports_priority),
+    ({"run_after": LATER}, lambda backend: backend.supports_defer),
+]
 
 
 def forged(declared: Any, **values: Any) -> Any:
@@ -63,34 +67,29 @@ def fresh(result):
     return result
 
 
-@required("ref: Task.enqueue()", "ref: BaseTaskBackend.enqueue()")
-def test_enqueue_returns_a_result(result):
-    assert isinstance(result, TaskResult)
+@required("ref: Task.enqueue(), aenqueue()", "ref: TaskResult")
+@pytest.mark.parametrize("way", ["enqueue", "aenqueue"])
+def test_enqueue_brings_the_arguments(tasks, key, ran, way):
+    enqueue = getattr(tasks.record, way)
+    enqueue = async_to_sync(enqueue) if way == "aenqueue" else enqueue
+    assert isinstance(enqueue(key, a=1), TaskResult)
+    assert ran(key)["kwargs"] == "{'a': 1}"
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param(way, marks=required(f"ref: {place}()"))
-        for way, place in WAYS.items()
-    ],
-)
-def test_each_way_to_enqueue_brings_the_arguments(backend, tasks, key, ran, way):
-    name = way.removeprefix("backend.")
-    call = getattr(tasks.record if way == name else backend, name)
-    if name == "aenqueue":
-        call = async_to_sync(call)
-    if way != name:
-        call = partial(call, tasks.record)
-    result = call(key, a=1) if way == name else call([key], {"a": 1})
-    assert isinstance(result, TaskResult)
-    assert ran(key)["kwargs"] == '{"a": 1}'
+@required("ref: BaseTaskBackend.enqueue(), aenqueue()")
+@pytest.mark.parametrize("way", ["enqueue", "aenqueue"])
+def test_enqueue_of_the_backend_brings_the_arguments(backend, tasks, key, ran, way):
+    enqueue = getattr(backend, way)
+    enqueue = async_to_sync(enqueue) if way == "aenqueue" else enqueue
+    assert isinstance(enqueue(tasks.record, [key], {"a": 1}), TaskResult)
+    assert ran(key)["kwargs"] == "{'a': 1}"
 
 
-@required("ref: TaskResult.task")
-def test_result_has_its_task(result, tasks):
+@required("ref: TaskResult.task, backend", "ref: Task.name")
+def test_result_has_its_task_and_backend(result, tasks):
     assert isinstance(result.task, Task)
     assert result.task.func is tasks.record.func
+    assert (result.task.name, result.backend) == ("record", "default")
 
 
 @required("ref: TaskResult.id")
@@ -129,11 +128,6 @@ def test_enqueued_at_is_the_time_of_enqueue(tasks, key):
     assert before - second <= enqueued_at <= timezone.now() + second
 
 
-@required("ref: TaskResult.backend", "ref: Task.backend")
-def test_result_has_the_alias_of_its_backend(result):
-    assert result.backend == "default"
-
-
 @required("ref: TaskResult", "ref: Task", "topics: Modifying Tasks")
 @pytest.mark.parametrize("name", ["id", "status", "errors", "queue_name", "priority"])
 def test_attributes_of_results_and_tasks_cannot_be_modified(result, name):
@@ -157,19 +151,10 @@ def test_result_has_the_queue_of_its_task(tasks, backend, key):
         assert result.task.queue_name == queue
 
 
-@required("ref: Task.name")
-def test_name_of_a_task_is_that_of_its_function(tasks):
-    assert tasks.record.name == "record"
-
-
-@required("ref: BaseTaskBackend.options", "settings: TASKS OPTIONS")
-def test_backend_has_its_options(backend):
+@required("ref: BaseTaskBackend.options", "topics: Retrieving backends")
+def test_backend_has_its_alias_and_options(backend):
+    assert backend.alias == "default"
     assert backend.options == settings.TASKS["default"].get("OPTIONS", {})
-
-
-@required("topics: Retrieving backends")
-def test_backend_is_found_by_its_alias():
-    assert task_backends["default"].alias == "default"
 
 
 # What is refused
@@ -181,29 +166,13 @@ def test_function_that_is_not_of_a_module_is_refused():
         task(lambda: None)
 
 
-@required("ref: Task.queue_name", "settings: TASKS QUEUES")
-def test_unknown_queue_is_refused(tasks, backend):
-    if not backend.queues:
-        pytest.skip("QUEUES is empty: any name is one")
-    with pytest.raises(InvalidTask):
-        tasks.record.using(queue_name=f"no-{uuid4().hex}")
-
-
-@required("ref: Task.priority")
-@pytest.mark.parametrize("priority", [-101, 101, 1_000_000])
-def test_priority_out_of_bounds_is_refused(tasks, priority):
-    with pytest.raises(InvalidTask):
-        tasks.record.using(priority=priority)
-
-
-@required("ref: BaseTaskBackend.supports_priority, supports_defer")
+@required("ref: Task.queue_name, priority, run_after", "settings: TASKS QUEUES")
 @pytest.mark.parametrize(
-    ("flag", "given"),
-    [("supports_priority", {"priority": 1}), ("supports_defer", {"run_after": LATER})],
+    ("given", "unless"), REFUSED, ids=["queue", "-101", "101", "priority", "run_after"]
 )
-def test_what_is_not_supported_is_refused(tasks, backend, flag, given):
-    if getattr(backend, flag):
-        pytest.skip(f"{flag} is True")
+def test_wrong_option_is_refused(tasks, backend, given, unless):
+    if unless(backend):
+        pytest.skip("the backend takes it")
     with pytest.raises(InvalidTask):
         tasks.record.using(**given)
 

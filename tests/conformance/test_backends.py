@@ -21,12 +21,12 @@ def test_backends_of_django_do_what_is_required(tmp_path, backend):
 
 def test_immediate_backend_is_asked_how_tasks_run(tmp_path):
     asked = ask(PLAIN, tmp_path, CONFORMANCE_BACKEND=IMMEDIATE)
-    assert "task runs with its arguments" in asked.named("passed")
+    assert "arguments arrive as json has them" in asked.named("passed")
 
 
 def test_dummy_backend_is_not_asked_how_tasks_run(tmp_path):
     asked = ask(PLAIN, tmp_path, CONFORMANCE_BACKEND=DUMMY)
-    assert "task runs with its arguments" in asked.named("skipped")
+    assert "arguments arrive as json has them" in asked.named("skipped")
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_pgjobs_does_what_is_required(tmp_path):
     assert (asked.failed, asked.code) == (set(), 0), asked.printed
     not_asked = {name.partition("[")[0] for name in asked.named("skipped", "required")}
     assert not_asked == {
-        "what is not supported is refused",
+        "wrong option is refused",
         "async task is refused unless it is supported",
     }
     assert asked.seen("a transaction is rolled back") == "the task is gone with it"
