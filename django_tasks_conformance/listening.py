@@ -1,11 +1,10 @@
 """Notes each signal of tasks, with the result that it brings."""
 
 import inspect
-from datetime import datetime
 from typing import Any
 
 from .journal import note
-from .standard import Status, TaskError, TaskResult, signals
+from .standard import Status, signals
 
 SIGNALS = ("task_enqueued", "task_started", "task_finished")
 TIMES = ("enqueued_at", "started_at", "last_attempted_at", "finished_at")
@@ -53,18 +52,3 @@ def picture(result: Any) -> dict[str, Any]:
             result.return_value if result.status == Status.SUCCESSFUL else None
         ),
     }
-
-
-def result_of(task: Any, seen: dict[str, Any]) -> Any:
-    """Return the TaskResult that a picture shows."""
-    given = {**seen, "status": Status(seen["status"])}
-    for name in TIMES:
-        given[name] = seen[name] and datetime.fromisoformat(seen[name])
-    given["errors"] = [
-        TaskError(exception_class_path=path, traceback=text)
-        for path, text in seen["errors"]
-    ]
-    value = given.pop("return_value")
-    result = TaskResult(task=task, **given)
-    object.__setattr__(result, "_return_value", value)
-    return result

@@ -19,7 +19,6 @@ from .report import Report
 from .worker import CalledWorker, CommandWorker, NoWorker
 
 APP = "django_tasks_conformance"
-UNREADABLE = "no result: supports_get_result is False, task_finished brings none"
 HELP = {
     "--tasks-settings": "the project's settings, as a module; they have the app "
     f"{APP} and TASKS",
@@ -151,27 +150,19 @@ def ran(worker: NoWorker) -> Callable[[str], dict]:
 
 @pytest.fixture
 def finish(worker: NoWorker, backend: Any) -> Callable[[Any], Any]:
-    """Wait for the end of a task; return its result as it is then.
-
-    Read by `get_result`, or taken from `enqueue`, or from the signal of its end.
-    """
-    from .listening import result_of
+    """Wait for the end of a task; return its result, if the backend keeps results."""
 
     def wait(result: Any) -> Any:
         if result.is_finished:
             return result
-        if backend.supports_get_result:
-            worker.wait(
-                lambda: backend.get_result(result.id).is_finished,
-                "get_result returns a finished result",
-            )
-            return backend.get_result(result.id)
-        heard = worker.wait(
-            lambda: journal.entries("task_finished", id=result.id),
-            "task_finished is sent",
+        if not backend.supports_get_result:
+            worker.wait(lambda: not worker.runs_at_once, "the result is finished")
+            pytest.skip("supports_get_result is False")
+        worker.wait(
+            lambda: backend.get_result(result.id).is_finished,
+            "get_result returns a finished result",
         )
-        found = result_of(result.task, heard[-1]["result"])
-        return found if found.is_finished else pytest.skip(UNREADABLE)
+        return backend.get_result(result.id)
 
     return wait
 

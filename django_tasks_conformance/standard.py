@@ -27,7 +27,7 @@ exceptions: Any = import_module(f"{PACKAGE}.exceptions")
 task: Any = tasks.task
 task_backends: Any = tasks.task_backends
 Status: Any = tasks.TaskResultStatus
-Task, TaskError, TaskResult = base.Task, base.TaskError, base.TaskResult
+Task, TaskResult = base.Task, base.TaskResult
 TaskResultDoesNotExist = exceptions.TaskResultDoesNotExist
 TaskResultMismatch = exceptions.TaskResultMismatch
 # django-tasks gives it another name.
