@@ -1,11 +1,12 @@
 """The suite on Django's own backends, and on ours."""
 
+import subprocess
 import sys
 
 import pytest
 
-from tests.conformance.asking import ask
-from tests.processes import shared_queue
+from tests.conformance.asking import ask, command
+from tests.processes import ROOT, shared_queue
 
 IMMEDIATE = "backends.immediate.ImmediateBackend"
 DUMMY = "backends.dummy.DummyBackend"
@@ -27,6 +28,20 @@ def test_immediate_backend_is_asked_how_tasks_run(tmp_path):
 def test_dummy_backend_is_not_asked_how_tasks_run(tmp_path):
     asked = ask(PLAIN, tmp_path, CONFORMANCE_BACKEND=DUMMY)
     assert "arguments arrive as json has them" in asked.named("skipped")
+
+
+@shared_queue
+def test_callable_runs_what_is_due(tmp_path):
+    chosen = ("--call=pgjobs.drain", "-k", "runs_once or refreshed")
+    asked = ask("tests.conformance.pgjobs_settings", tmp_path, *chosen)
+    assert (asked.failed, asked.code) == (set(), 0), asked.printed
+    assert "task runs once" in asked.named("passed")
+
+
+def test_settings_that_are_missing_are_named():
+    done = subprocess.run(command("no.such"), cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode
+    assert "--tasks-settings: No module named 'no'" in done.stderr
 
 
 @pytest.mark.slow
