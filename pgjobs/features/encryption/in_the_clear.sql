@@ -4,14 +4,18 @@ SELECT count(*) FROM (
 ) AS job
 JOIN pgjobs_taskdefinition AS definition ON definition.name = job.task
 WHERE definition.options ? 'encrypted'
-    AND CASE
-        WHEN definition.options -> 'encrypted' = 'true'
-            THEN job.kwargs <> '{}' OR job.args <> '[]'
-        ELSE definition.options -> 'encrypted' ?| ARRAY(
-            SELECT jsonb_object_keys(
+    AND (
+        EXISTS (
+            SELECT FROM jsonb_object_keys(
                 CASE jsonb_typeof(job.kwargs) WHEN 'object' THEN job.kwargs ELSE '{}' END
+            ) AS given (name)
+            WHERE NOT coalesce(job.keys #> '{encrypted,names}' ? name, false) AND (
+                definition.options -> 'encrypted' = 'true'
+                OR definition.options -> 'encrypted' ? name
             )
         )
-    END
-    AND coalesce(job.keys #> '{encrypted,names}', '[]') = '[]'
-    AND (job.keys #> '{encrypted,rest}') IS NULL
+        OR (
+            definition.options -> 'encrypted' = 'true' AND job.args <> '[]'
+            AND (job.keys #> '{encrypted,rest}') IS NULL
+        )
+    )

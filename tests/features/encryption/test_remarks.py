@@ -5,7 +5,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.utils import timezone
 
-from pgjobs import current_job, enqueue
+from pgjobs import current_job, enqueue, publish
 from pgjobs.exceptions import InvalidTask
 from pgjobs.features.django_tasks.adapter import AdapterOptions
 from pgjobs.features.encryption.remarks import in_the_clear
@@ -44,6 +44,20 @@ def test_jobs_in_the_clear_are_counted_and_no_others():
     assert said() == []
 
 
+def test_job_that_has_one_of_its_two_arguments_in_the_clear_is_counted():
+    call_command("synctasks", verbosity=0)
+    job = enqueue(bodies.pay_all, amount=5, note=IBAN)
+    names = job.keys["encrypted"]["names"]
+    assert said() == []
+    Job.objects.filter(pk=job.pk).update(kwargs={**job.kwargs, "later": IBAN})
+    (text,) = said()
+    assert text.startswith("Of the newest jobs, 1 has encrypted arguments")
+    call_command("reencryptjobs")
+    job.refresh_from_db()
+    assert job.keys["encrypted"]["names"] == [*names, "later"]
+    assert said() == []
+
+
 def test_kit_compares_plain_arguments():
     enqueue(bodies.pay, IBAN, amount="2.50")
     assert_enqueued(bodies.pay, iban=IBAN, amount="2.50")
@@ -72,9 +86,11 @@ def test_task_of_django_tasks_is_refused():
         lambda job, iban: job.step(f"pay {iban}", lambda: 1),
         lambda job, iban: job.wait_for(iban, str),
         lambda job, iban: current_job().wait_for_event("order.paid", name=iban),
+        lambda job, iban: publish("order.paid", aggregate_id=iban),
+        lambda job, iban: publish("order.paid", correlation_id=f"of {iban}"),
     ],
 )
-def test_name_of_a_step_or_wait_that_would_show_the_value_is_refused(call, monkeypatch):
+def test_name_or_id_that_would_show_the_value_is_refused(call, monkeypatch):
     monkeypatch.setattr(bodies, "got", [])
     monkeypatch.setattr(bodies, "body", call)
     job = enqueue(bodies.pay, IBAN)
