@@ -30,6 +30,7 @@ NO_PACKAGE = (
 NO_KEY = "PGJOBS['ENCRYPTION_KEYS'] has no key."
 NO_HASH_KEY = "PGJOBS['HASH_KEY'] is not set, which keyed_hash=True needs."
 ASK_AGAIN = 60.0  # seconds between two calls of a callable
+LONGEST_NAMES = 100  # characters, in a key
 LATER = 10.0  # seconds until another worker may have a key
 
 
@@ -164,12 +165,16 @@ def keyring() -> Keyring:
     return ring
 
 
-def keyed_hash(text: str) -> str:
-    """Return what stands for a key made of encrypted arguments. Raises NoKey."""
+def keyed_hash(text: str, names: Iterable[str]) -> str:
+    """Return what stands for a key made of encrypted arguments of these names.
+
+    Raises NoKey.
+    """
     if settings.HASH_KEY is None:
         raise NoKey(NO_HASH_KEY)
     try:
         secret = secret_of(settings.HASH_KEY, "the key")
     except ValueError as error:
         raise EncryptionError(f"PGJOBS['HASH_KEY']: {error}") from None
-    return f"hmac:{hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()}"
+    digest = hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+    return f"hmac of {', '.join(names)[:LONGEST_NAMES]}:{digest}"

@@ -1,7 +1,7 @@
 """What others than the worker read and store of an encrypted job."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import copy
 from inspect import Parameter
 from typing import Any
@@ -73,7 +73,9 @@ def encrypted_too(job: NewJob, names: set[str], rest: bool) -> NewJob:
     return job._replace(args=closed.args, kwargs=closed.kwargs, keys=keys)
 
 
-def enqueue_encrypted(task: Any, args: Any, kwargs: dict[str, Any], names: set) -> Any:
+def enqueue_encrypted(
+    task: Any, args: Any, kwargs: dict[str, Any], names: Collection[str]
+) -> Any:
     """Enqueue a task with these arguments encrypted, too, whatever it says itself.
 
     Raises what `enqueue` does.
