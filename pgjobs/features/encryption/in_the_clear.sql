@@ -2,7 +2,12 @@
 SELECT count(*) FROM (
     SELECT task, args, kwargs, keys FROM pgjobs_job ORDER BY id DESC LIMIT %(most)s
 ) AS job
-JOIN pgjobs_taskdefinition AS definition ON definition.name = job.task
+JOIN (
+    SELECT name, options FROM pgjobs_taskdefinition
+    UNION ALL
+    SELECT jsonb_array_elements_text(options -> 'aliases'), options
+    FROM pgjobs_taskdefinition
+) AS definition ON definition.name = job.task
 WHERE definition.options ? 'encrypted'
     AND (
         EXISTS (

@@ -5,7 +5,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.utils import timezone
 
-from pgjobs import current_job, enqueue, publish
+from pgjobs import current_job, enqueue, publish, task
 from pgjobs.exceptions import InvalidTask
 from pgjobs.features.django_tasks.adapter import AdapterOptions
 from pgjobs.features.encryption.remarks import in_the_clear
@@ -57,6 +57,19 @@ def test_job_that_has_one_of_its_two_arguments_in_the_clear_is_counted():
     job.refresh_from_db()
     assert job.keys["encrypted"]["names"] == [*names, "later"]
     assert said() == []
+
+
+def test_job_by_an_alias_of_its_task_is_counted():
+    name, encrypted = "tests.encryption.alias", {"encrypted": ("iban",)}
+    task(name=name, aliases=["tests.encryption.former"], **encrypted)(renamed)
+    call_command("synctasks", verbosity=0)
+    Job.objects.create(task="tests.encryption.former", kwargs={"iban": IBAN})
+    assert len(said()) == 1
+    call_command("reencryptjobs")
+    assert said() == []
+
+
+def renamed(iban: str): ...
 
 
 def test_kit_compares_plain_arguments():
