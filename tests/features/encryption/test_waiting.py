@@ -143,18 +143,18 @@ def test_step_of_an_event_has_its_id_and_nothing_else_of_it(monkeypatch):
     job = enqueue(bodies.awaits, IBAN)
     drain()
     ids = []
-    for secret in ("first secret", "second secret"):
+    for secret in ("payload-7391", "payload-7392"):
         ids.append(publish("order.paid", {"of": secret}).pk)
         drain()
     assert job.wait(timeout=5) == [
         IBAN,
-        {"of": "first secret"},
-        {"of": "second secret"},
+        {"of": "payload-7391"},
+        {"of": "payload-7392"},
     ]
     steps = dict(Step.objects.filter(job=job).values_list("name", "return_value"))
     assert steps == {"first": {"label": "paid", "value": ids[0]}, "order.paid": ids[1]}
     Event.objects.update(payload={})  # the row of the publisher
-    assert "secret" not in whole_database()
+    assert "payload-739" not in whole_database()
     assert IBAN not in whole_database()
     output = StringIO()
     call_command("reencryptjobs", "--dry-run", stdout=output)
