@@ -42,7 +42,7 @@ class Waits:
         """Return what the wait ended with, or None if its time is over."""
         with self.one_call(name):
             self.refuse_asked(name, ways)
-            # What the steps are comes with the first look at the wait.
+            # What the steps are may come with the look at the wait.
             if self.job.steps.is_unread or not self.job.steps.is_done(name):
                 self.take(name, ways, timeout)
             return self.read(name, ways)
@@ -149,9 +149,28 @@ class Waits:
             raise InvalidStep(
                 f"What {shortened(name)} waits for cannot be stored: {error}."
             ) from None
+        # Where nothing is there, to look would only cost: whatever came early is found
+        # once the job waits, and its claim says whether to look in the stretch behind.
+        steps = self.job.steps
+        looks = steps.is_unread or steps.looks or any(way.is_over for way in ways)
+        if looks and self.job.has_row and self.found(name, ways, asked):
+            return
+        kinds = {way.kind for way in ways}
+        raise self.suspend(
+            f"It waits: {name}.",
+            {
+                "name": name,
+                **seconds,
+                "waiting_for": kinds.pop() if len(kinds) == 1 else "event",
+                "ways": asked,
+            },
+        )
+
+    def found(self, name: str, ways: list[Way], asked: list[dict[str, Any]]) -> bool:
+        """Take what is there; return whether the wait has ended."""
         accepted: int | None = None
         steps = self.job.steps
-        while self.job.has_row:
+        while True:
             taken = queue.take_wait(
                 settings.DATABASE,
                 self.job.id,
@@ -169,24 +188,14 @@ class Waits:
                 case "done":
                     if not steps.is_done(name):
                         steps.results = steps.read()
-                    return
+                    return True
                 case "taken" | "over":
                     steps.load()[name] = taken.stored
-                    return
+                    return True
                 case "open":
                     steps.is_done(name)  # or there are too many
-                    break
+                    return False
             accepted = self.checked(taken.answer or {}, ways)
-        kinds = {way.kind for way in ways}
-        raise self.suspend(
-            f"It waits: {name}.",
-            {
-                "name": name,
-                **seconds,
-                "waiting_for": kinds.pop() if len(kinds) == 1 else "event",
-                "ways": asked,
-            },
-        )
 
     def checked(self, answer: dict[str, Any], ways: list[Way]) -> int | None:
         """Return the id of an answer that the task can take; drop any other one."""

@@ -37,6 +37,11 @@ class Way:
     kind: str
     label: str | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return False
+
     def as_json(self, hide: Callable[[str], str]) -> dict[str, Any]:
         """Return what is stored of it. `hide` masks sensitive values in texts."""
         return {"kind": self.kind, "label": self.label}
@@ -115,6 +120,10 @@ class JobsWay(Way):
 
     kind: str = "jobs"
     ids: tuple[int, ...]
+
+    @property
+    def is_over(self) -> bool:
+        return not self.ids
 
     def as_json(self, hide: Callable[[str], str]) -> dict[str, Any]:
         return {**super().as_json(hide), "jobs": list(self.ids)}

@@ -54,6 +54,8 @@ class Steps:
         resumed = json.loads(job.resumed) if job.resumed else {}
         self.results: dict[str, str | None] | None = resumed.get("steps")  # JSON text
         self.events: dict[str, dict[str, Any]] = resumed.get("events", {})  # by id
+        # Whether what its waits ask for may be there already.
+        self.looks: bool = resumed.get("looks", False)
         self.called: set[str] = set()
         self.lock = Lock()
 

@@ -57,7 +57,7 @@ def test_answer_that_comes_before_the_task_asks_counts():
     job = enqueued(asks)
     assert job.answer("approval", {"approved": True, "note": "early"})
     goes_on(job)
-    assert (job.status, job.attempts) == ("SUCCESSFUL", 1)
+    assert (job.status, job.attempts) == ("SUCCESSFUL", 2)
 
 
 def test_only_the_first_answer_counts():
@@ -386,7 +386,7 @@ def test_answer_of_code_is_taken_at_once_where_the_type_is_plain(looks):
     job = done(lambda job: job.wait_for("question", bool))
     job.answer("question", True)
     assert goes_on(job).return_value is True
-    assert looks == ["open", "taken"]
+    assert looks == ["taken"]
 
 
 def test_early_answer_of_another_type_is_offered_and_dropped(looks):
@@ -401,7 +401,7 @@ def test_answer_whose_type_only_python_knows_is_offered(number, states, looks):
     job = done(lambda job: job.wait_for("question", Even).number)
     job.answer("question", {"number": number})
     goes_on(job)
-    assert looks == ["open", *(states or ["offered", "open"])]
+    assert looks == (states or ["offered", "open"])
     assert job.return_value == (number if states else None)
 
 

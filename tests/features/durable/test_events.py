@@ -90,7 +90,21 @@ def test_event_that_comes_before_the_task_asks_counts():
     job = enqueued(takes)
     pay()
     goes_on(job)
-    assert (job.return_value, job.attempts) == (PAID, 1)
+    assert (job.return_value, job.attempts) == (PAID, 2)
+
+
+def test_events_that_came_early_are_taken_in_one_stretch():
+    def takes_all(job):
+        return [
+            job.wait_for_event("order.*", name=f"event {number}").aggregate_id
+            for number in range(3)
+        ]
+
+    job = enqueued(takes_all)
+    for number in range(3):
+        pay(str(number))
+    assert goes_on(job).return_value == ["0", "1", "2"]
+    assert job.attempts == 2
 
 
 def test_event_before_the_job_was_enqueued_does_not_count():

@@ -45,10 +45,14 @@ def suspend(hand: Hand, job: ClaimedJob, *ways: dict[str, Any]) -> None:
         "waiting_for": ways[0]["kind"],
         "ways": ways,
     }
-    outcome = Unsuccessful(
+    recorded = hand.record(suspended(job, stores))
+    assert [each.status for each in recorded] == ["WAITING"]
+
+
+def suspended(job: ClaimedJob, stores: dict[str, Any]) -> Unsuccessful:
+    return Unsuccessful(
         job.id, job.lease_token, "SUSPEND", "", statement="suspend", stores=stores
     )
-    assert [each.status for each in hand.record(outcome)] == ["WAITING"]
 
 
 def waiting(hand: Hand, *ways: dict[str, Any]) -> Job:
@@ -61,6 +65,61 @@ def waiting(hand: Hand, *ways: dict[str, Any]) -> Job:
 def brought(claimed: ClaimedJob) -> Any:
     assert claimed.resumed is not None
     return json.loads(claimed.resumed)
+
+
+def test_jobs_that_are_suspended_together_wait_each_for_its_own():
+    hand = Hand()
+    jobs = [bodies.plain.enqueue() for _ in range(2)]
+    ways = [[question()], [question(label="yes"), {**event("5"), "label": "paid"}]]
+    outcomes = []
+    for number, claimed in enumerate(hand.claim(2)):
+        stores = {
+            "name": f"go {number}",
+            "seconds": 3_600 * (1 + number),
+            "waiting_for": "event",
+            "ways": ways[number],
+        }
+        outcomes.append(suspended(claimed, stores))
+    hand.record(*outcomes)
+    waits = Wait.objects.order_by("job_id", "label")
+    assert [(each.job_id, each.name, each.label, each.kind) for each in waits] == [
+        (jobs[0].pk, "go 0", "", "answer"),
+        (jobs[1].pk, "go 1", "paid", "event"),
+        (jobs[1].pk, "go 1", "yes", "answer"),
+    ]
+    first, *others = (each.deadline for each in waits)
+    assert timedelta(minutes=59) < others[0] - first < timedelta(minutes=61)
+    notes = WaitNote.objects.order_by("job_id").values_list("job_id", flat=True)
+    assert list(notes) == [job.pk for job in jobs]
+
+
+def test_claim_says_whether_the_next_waits_have_to_look():
+    hand = Hand()
+    job = waiting(hand, question())
+    assert job.answer("go", "yes")
+    assert brought(hand.claim_one())["looks"] is False
+    early = bodies.plain.enqueue()
+    claimed = hand.claim_one()
+    assert early.answer("go", "yes")
+    suspend(hand, claimed, question())
+    queue.wake(execute)
+    assert brought(hand.claim_one())["looks"] is True
+
+
+def test_transaction_of_many_answers_leaves_the_later_jobs_to_a_worker():
+    hand = Hand()
+    jobs = [waiting(hand, question()) for _ in range(11)]
+    with transaction.atomic():
+        for job in jobs:
+            assert job.answer("go", "yes")
+    assert Job.objects.filter(status="READY").count() == 9
+    queue.wake(execute)
+    assert Job.objects.filter(status="READY").count() == 11
+    with transaction.atomic():  # it counts anew
+        waits = waiting(hand, question())
+        assert waits.answer("go", "yes")
+    waits.refresh_from_db()
+    assert waits.status == "READY"
 
 
 def test_claim_of_the_worker_that_asked_takes_an_answer_and_marks_the_step():
@@ -138,7 +197,7 @@ def test_claim_takes_the_first_of_several_and_says_which():
 def test_worker_of_other_code_takes_nothing_with_its_claim():
     job = waiting(Hand(), question())
     job.answer("go", "yes")
-    assert brought(Hand().claim_one()) == {"steps": {}, "events": {}}
+    assert brought(Hand().claim_one()) == {"steps": {}, "events": {}, "looks": True}
     assert Wait.objects.get().ended_at is None
 
 

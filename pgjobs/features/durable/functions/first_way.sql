@@ -3,7 +3,8 @@
 -- event that is not taken is there for the next wait.
 CREATE OR REPLACE FUNCTION pgjobs_first_way(
     job pgjobs_job, wait_name text, ways jsonb,
-    OUT label text, OUT answer jsonb, OUT event_id bigint, OUT stored jsonb
+    OUT label text, OUT answer jsonb, OUT event_id bigint, OUT stored jsonb,
+    OUT since timestamptz
 ) LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
@@ -14,8 +15,9 @@ BEGIN
             WHEN way.label IS NULL THEN there.stored
             WHEN there.stored IS NOT NULL
                 THEN jsonb_build_object('label', way.label, 'value', there.stored)
-        END
-    INTO label, answer, event_id, stored
+        END,
+        there.since
+    INTO label, answer, event_id, stored, since
     FROM jsonb_to_recordset(ways) AS way (
         label text, kind text, event text, aggregate_id text, jobs jsonb
     )

@@ -1,7 +1,8 @@
 -- Take what a job waits for that goes on, within its claim, and mark the step: both or
 -- neither. Return what its life has done, so that the code asks nothing until then: the
--- results of steps, as JSON texts, and the events that waits took. NULL: so much that other
--- jobs would wait for it.
+-- results of steps, as JSON texts, and the events that waits took. `looks`: what it waited
+-- for is not taken, or was there before it waited, so the next waits look first. NULL: so
+-- much that other jobs would wait for it.
 --
 -- Only for a worker that runs the code which asked: the one that asked, or one of the same
 -- VERSION. The code of another one may ask for something else by now, so it looks by itself
@@ -17,9 +18,10 @@ DECLARE
     job pgjobs_job;
     asks record;
     taken record;
+    looks boolean;
 BEGIN
     SELECT * INTO job FROM pgjobs_job WHERE id = of_job;
-    SELECT min(name) AS name, jsonb_agg(jsonb_build_object(
+    SELECT min(name) AS name, min(opened_at) AS opened_at, jsonb_agg(jsonb_build_object(
             'label', nullif(label, ''), 'kind', kind, 'event', event,
             'aggregate_id', aggregate_id, 'asked', asked,
             'jobs', CASE kind WHEN 'jobs' THEN asked END
@@ -40,14 +42,22 @@ BEGIN
         );
     IF FOUND THEN
         SELECT * INTO taken FROM pgjobs_first_way(job, asks.name, asks.ways);
+        looks := coalesce(taken.since < asks.opened_at, true);
         IF taken.stored IS NOT NULL
             AND (taken.answer IS NULL OR pgjobs_is_accepted(taken.answer, asks.ways))
         THEN
             PERFORM pgjobs_end_wait(job, asks.name, asks.ways, taken);
+        ELSE
+            looks := true;
         END IF;
+    ELSE
+        looks := EXISTS (
+            SELECT FROM pgjobs_wait
+            WHERE job_id = job.id AND life = job.life AND ended_at IS NULL
+        );
     END IF;
     RETURN (
-        SELECT jsonb_build_object('steps', steps, 'events', events)
+        SELECT jsonb_build_object('steps', steps, 'events', events, 'looks', looks)
         FROM (
             SELECT coalesce(jsonb_object_agg(name, return_value::text), '{}') AS steps
             FROM pgjobs_step WHERE job_id = job.id AND life = job.life
