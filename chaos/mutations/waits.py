@@ -51,7 +51,6 @@ BUGS = [
             (
                 """IF NOT asked.has_asked OR current_setting('transaction_isolation')
             <> 'read committed'
-        OR before >= most
         OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN""",
                 "IF false THEN",

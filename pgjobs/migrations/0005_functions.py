@@ -4742,9 +4742,6 @@ SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    most CONSTANT integer := 9;  -- jobs that the answers of one transaction let go on
-    before CONSTANT integer
-        := coalesce(nullif(current_setting('pgjobs.answered', true), ''), '0');
     newest bigint := job;
     its_life integer;
     asked record;  -- of the rows of the wait: those of this name, and of its other labels
@@ -4814,11 +4811,9 @@ BEGIN
         RETURN false;
     END IF;
     IF NOT asked.has_asked OR current_setting('transaction_isolation') <> 'read committed'
-        OR before >= most OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
+        OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN
         PERFORM pgjobs_note_waiting(ARRAY[job]);
-    ELSE
-        PERFORM set_config('pgjobs.answered', (before + 1)::text, true);
     END IF;
     RETURN true;
 END

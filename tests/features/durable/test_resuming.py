@@ -106,22 +106,6 @@ def test_claim_says_whether_the_next_waits_have_to_look():
     assert brought(hand.claim_one())["looks"] is True
 
 
-def test_transaction_of_many_answers_leaves_the_later_jobs_to_a_worker():
-    hand = Hand()
-    jobs = [waiting(hand, question()) for _ in range(11)]
-    with transaction.atomic():
-        for job in jobs:
-            assert job.answer("go", "yes")
-    assert Job.objects.filter(status="READY").count() == 9
-    queue.wake(execute)
-    assert Job.objects.filter(status="READY").count() == 11
-    with transaction.atomic():  # it counts anew
-        waits = waiting(hand, question())
-        assert waits.answer("go", "yes")
-    waits.refresh_from_db()
-    assert waits.status == "READY"
-
-
 def test_claim_of_the_worker_that_asked_takes_an_answer_and_marks_the_step():
     hand = Hand()
     job = waiting(hand, question())

@@ -5,8 +5,7 @@
 --
 -- A job that is seen to wait becomes READY with the answer's commit, and needs no
 -- look. Of any other job a note is left. (With an older snapshot to lock a row that has
--- changed would be an error.) So it is once a transaction has let some jobs go on: it may
--- last, and a worker lets many go on by one statement.
+-- changed would be an error.)
 --
 -- The job is locked before the wait, as by the job that takes the answer. While the wait
 -- is locked, its time does not end. A job that goes on as another one meanwhile hands the
@@ -25,9 +24,6 @@ SET plan_cache_mode = force_generic_plan
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    most CONSTANT integer := 9;  -- jobs that the answers of one transaction let go on
-    before CONSTANT integer
-        := coalesce(nullif(current_setting('pgjobs.answered', true), ''), '0');
     newest bigint := job;
     its_life integer;
     asked record;  -- of the rows of the wait: those of this name, and of its other labels
@@ -97,11 +93,9 @@ BEGIN
         RETURN false;
     END IF;
     IF NOT asked.has_asked OR current_setting('transaction_isolation') <> 'read committed'
-        OR before >= most OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
+        OR (SELECT woken FROM pgjobs_let_go_on(ARRAY[job])) = 0
     THEN
         PERFORM pgjobs_note_waiting(ARRAY[job]);
-    ELSE
-        PERFORM set_config('pgjobs.answered', (before + 1)::text, true);
     END IF;
     RETURN true;
 END
