@@ -75,8 +75,9 @@ recorded AS (
 ),
 -- Last: it marks the jobs that are waited for, and this statement may suspend them, too.
 waiting AS MATERIALIZED (
-    SELECT pgjobs_open_wait(
-        id, life, name, stores -> 'ways', ends_at, %(worker_id)s
+    SELECT pgjobs_open_waits(
+        array_agg(id), array_agg(life), array_agg(name), array_agg(stores -> 'ways'),
+        array_agg(ends_at), %(worker_id)s
     )
     FROM held
     WHERE (SELECT count(*) FROM recorded) > 0 AND stores ? 'ways' AND NOT is_cancelled

@@ -45,10 +45,14 @@ def suspend(hand: Hand, job: ClaimedJob, *ways: dict[str, Any]) -> None:
         "waiting_for": ways[0]["kind"],
         "ways": ways,
     }
-    outcome = Unsuccessful(
+    recorded = hand.record(suspended(job, stores))
+    assert [each.status for each in recorded] == ["WAITING"]
+
+
+def suspended(job: ClaimedJob, stores: dict[str, Any]) -> Unsuccessful:
+    return Unsuccessful(
         job.id, job.lease_token, "SUSPEND", "", statement="suspend", stores=stores
     )
-    assert [each.status for each in hand.record(outcome)] == ["WAITING"]
 
 
 def waiting(hand: Hand, *ways: dict[str, Any]) -> Job:
@@ -61,6 +65,32 @@ def waiting(hand: Hand, *ways: dict[str, Any]) -> Job:
 def brought(claimed: ClaimedJob) -> Any:
     assert claimed.resumed is not None
     return json.loads(claimed.resumed)
+
+
+def test_jobs_that_are_suspended_together_wait_each_for_its_own():
+    hand = Hand()
+    jobs = [bodies.plain.enqueue() for _ in range(2)]
+    ways = [[question()], [question(label="yes"), {**event("5"), "label": "paid"}]]
+    outcomes = []
+    for number, claimed in enumerate(hand.claim(2)):
+        stores = {
+            "name": f"go {number}",
+            "seconds": 3_600 * (1 + number),
+            "waiting_for": "event",
+            "ways": ways[number],
+        }
+        outcomes.append(suspended(claimed, stores))
+    hand.record(*outcomes)
+    waits = Wait.objects.order_by("job_id", "label")
+    assert [(each.job_id, each.name, each.label, each.kind) for each in waits] == [
+        (jobs[0].pk, "go 0", "", "answer"),
+        (jobs[1].pk, "go 1", "paid", "event"),
+        (jobs[1].pk, "go 1", "yes", "answer"),
+    ]
+    first, *others = (each.deadline for each in waits)
+    assert timedelta(minutes=59) < others[0] - first < timedelta(minutes=61)
+    notes = WaitNote.objects.order_by("job_id").values_list("job_id", flat=True)
+    assert list(notes) == [job.pk for job in jobs]
 
 
 def test_claim_of_the_worker_that_asked_takes_an_answer_and_marks_the_step():
