@@ -14,6 +14,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
+from statistics import fmean
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
@@ -129,11 +130,10 @@ class Capacity:
 
     def measure(self) -> None:
         """Take the runs since the last pass into the average, in whatever order."""
-        runs = self.executor.runs
-        if number := len(runs):
-            total = sum(min(runs.popleft(), self.longest) for _ in range(number))
-            share = 1 - (1 - SHARE) ** number
-            self.seconds += share * (total / number - self.seconds)
+        if runs := self.executor.runs:
+            latest = [min(runs.popleft(), self.longest) for _ in range(len(runs))]
+            share = 1 - (1 - SHARE) ** len(latest)
+            self.seconds += share * (fmean(latest) - self.seconds)
 
     def to_prefetch(self, taken: int, slots: int) -> int:
         """Return how many jobs may be claimed beyond the free slots.
