@@ -160,7 +160,7 @@ class Capacity:
         if number < asked:
             self.bound = max(number, 0) + self.options.slots
         else:
-            self.bound = max(2 * asked, self.bound)
+            self.bound = max(asked + number, self.bound)
 
 
 def most_isolated(options: WorkerOptions) -> int:
