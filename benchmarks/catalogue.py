@@ -153,9 +153,9 @@ SYSTEMS = [
         adapter="pgjobs_tasks",
         project="benchmarks.project.settings_of_tasks",
     ),
-    # Beside the rivals that delete what has succeeded.
+    # Beside the rivals that delete what has succeeded, and take 500 at a time.
     pgjobs("pgjobs-keep-failed", 6_000, project=KEEP),
-    pgjobs("pgjobs-prefetch-keep-failed", 25_000, "--prefetch", "200", project=KEEP),
+    pgjobs("pgjobs-prefetch-keep-failed", 25_000, "--prefetch", "auto", project=KEEP),
     rival("procrastinate", 500, "async tasks, concurrency 10, LISTEN"),
     pgqueuer("pgqueuer", 3_500, 10),
     pgqueuer("pgqueuer-100", 18_000, 100),

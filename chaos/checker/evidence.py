@@ -182,7 +182,7 @@ class Rules(NamedTuple):
     units: int = 100
     narrow: int = 2  # jobs of the queue "narrow" at a time
     prefetching: str = "epsilon"  # whose workers may prefetch jobs
-    most_prefetched: int = 200
+    most_prefetched: int = 500
 
 
 class Period(NamedTuple):

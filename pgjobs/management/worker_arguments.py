@@ -80,7 +80,7 @@ def add_slot_arguments(parser) -> None:
         type=count_or_auto,
         metavar="N|auto",
         default=0,
-        help="claim jobs beyond the free slots, up to N (auto: 200): those that the "
+        help="claim jobs beyond the free slots, up to N (auto: 500): those that the "
         "slots will begin within 5 ms, by the time that the jobs before took; faster "
         "with short jobs (default: 0)",
     )

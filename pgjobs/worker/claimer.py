@@ -14,6 +14,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
+from statistics import fmean
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
@@ -128,11 +129,11 @@ class Capacity:
     # Prefetching
 
     def measure(self) -> None:
-        """Take the latest runs into the average."""
-        runs = self.executor.runs
-        while runs:
-            change = min(runs.popleft(), self.longest) - self.seconds
-            self.seconds += SHARE * change
+        """Take the runs since the last pass into the average, in whatever order."""
+        if runs := self.executor.runs:
+            latest = [min(runs.popleft(), self.longest) for _ in range(len(runs))]
+            share = 1 - (1 - SHARE) ** len(latest)
+            self.seconds += share * (fmean(latest) - self.seconds)
 
     def to_prefetch(self, taken: int, slots: int) -> int:
         """Return how many jobs may be claimed beyond the free slots.
@@ -149,13 +150,17 @@ class Capacity:
         number = min(may_hold - max(taken, self.options.slots), left, self.bound)
         return max(int(number), 0)
 
-    def brought(self, number: int) -> None:
-        """Remember how many jobs a claim has prefetched; it was asked for some.
+    def brought(self, asked: int, number: int) -> None:
+        """Remember how many jobs a claim has prefetched.
 
-        The next one locks about as many rows, and some more: where a job that must
-        begin at once ends each claim, those behind it would be locked in vain.
+        If it was asked for more, the next one locks about as many rows, and some more:
+        where a job that must begin at once ends each claim, those behind it would be
+        locked in vain.
         """
-        self.bound = max(number, 0) + self.options.slots
+        if number < asked:
+            self.bound = max(number, 0) + self.options.slots
+        else:
+            self.bound = max(asked + number, self.bound)
 
 
 def most_isolated(options: WorkerOptions) -> int:
@@ -279,7 +284,7 @@ class Claimer:
         claimed = self.claim(room, fetch)
         self.begin(claimed.jobs)
         if room.prefetched:
-            self.capacity.brought(len(claimed.jobs) - room.slots)
+            self.capacity.brought(room.prefetched, len(claimed.jobs) - room.slots)
         if room.successes:
             statuses = dict.fromkeys(claimed.recorded, "SUCCESSFUL")
             self.recorder.close(room.successes, statuses)

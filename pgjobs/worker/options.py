@@ -5,7 +5,7 @@ from typing import Literal
 
 from ..conf import settings
 
-MOST_PREFETCHED = 200  # jobs that `--prefetch auto` may hold beyond the slots
+MOST_PREFETCHED = 500  # jobs that `--prefetch auto` may hold beyond the slots
 
 
 def default_name() -> str:
