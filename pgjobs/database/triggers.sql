@@ -3,10 +3,19 @@
 -- the conditions of all triggers of a table with each statement, so there are few.
 
 -- The rows of an INSERT look at a setting: the statement has asked whether a task is
--- paused. Of all updates only one that makes a job READY asks, and no claim.
+-- paused. Of all updates only one that makes a job READY asks, and no claim. Without a
+-- page there is no override: a row has its page before its transaction ends. The number
+-- comes first, as the function says.
 CREATE OR REPLACE TRIGGER pgjobs_see_pauses
     BEFORE INSERT ON pgjobs_job
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+    FOR EACH STATEMENT
+    WHEN (
+        CASE
+            WHEN pg_current_xact_id() IS NULL THEN true
+            ELSE pg_relation_size('pgjobs_override'::regclass) > 0
+        END
+    )
+    EXECUTE FUNCTION pgjobs_see_pauses();
 
 -- A claim never fires it (worker_id), nor a plain job's end, nor do the functions by which an
 -- admission writes: they have the setting of the last part. A job that waits always has a
@@ -24,25 +33,21 @@ CREATE OR REPLACE TRIGGER pgjobs_queue_changed
     )
     EXECUTE FUNCTION pgjobs_queue_changed();
 
--- A plain job that is due pays only for the condition, and for no call.
+-- A plain job pays only for the conditions, and for no call. They are shorter than what
+-- the functions ask.
 CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
     BEFORE INSERT ON pgjobs_job
     FOR EACH ROW
     WHEN (
-        NEW.status = 'READY'
-        AND (
-            NEW.run_after > statement_timestamp()
-            OR NEW.keys IS NOT NULL
-            OR NEW.dependencies IS NOT NULL
-        )
-        OR NEW.status = 'WAITING' AND NEW.line IS NULL
+        num_nonnulls(NEW.run_after, NEW.keys, NEW.dependencies) > 0
+        OR NEW.status = 'WAITING'
     )
     EXECUTE FUNCTION pgjobs_queue_inserted();
 
 CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
     BEFORE INSERT ON pgjobs_job
     FOR EACH ROW
-    WHEN (NEW.status = 'READY' AND current_setting('pgjobs.pauses', true) = 'on')
+    WHEN (current_setting('pgjobs.pauses', true) = 'on')
     EXECUTE FUNCTION pgjobs_stop_job();
 
 -- The columns that neither a claim nor a success names; constraints/is_job.sql has the

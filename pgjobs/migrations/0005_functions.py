@@ -1942,6 +1942,13 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     enqueued_in jsonb;
 BEGIN
+    IF NEW.status NOT IN ('READY', 'WAITING')
+        OR NEW.status = 'WAITING' AND NEW.line IS NOT NULL
+        OR NEW.status = 'READY' AND NEW.run_after <= statement_timestamp()
+        AND num_nonnulls(NEW.keys, NEW.dependencies) = 0
+    THEN
+        RETURN NEW;
+    END IF;
     IF NEW.keys ? 'waits_for' AND NOT NEW.keys ? 'enqueued_in' THEN
         EXECUTE pg_catalog.format('SELECT %I.pgjobs_enqueued_in()', TG_TABLE_SCHEMA)
         INTO enqueued_in;
@@ -6842,6 +6849,9 @@ AS $$
 DECLARE
     is_sure boolean := false;
 BEGIN
+    IF NEW.status <> 'READY' THEN
+        RETURN NEW;
+    END IF;
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
         is_sure := current_setting('transaction_isolation') = 'read committed';
@@ -8175,7 +8185,14 @@ $$;
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_see_pauses
     BEFORE INSERT ON pgjobs_job
-    FOR EACH STATEMENT EXECUTE FUNCTION pgjobs_see_pauses();
+    FOR EACH STATEMENT
+    WHEN (
+        CASE
+            WHEN pg_current_xact_id() IS NULL THEN true
+            ELSE pg_relation_size('pgjobs_override'::regclass) > 0
+        END
+    )
+    EXECUTE FUNCTION pgjobs_see_pauses();
 """,
     ),
     "trigger pgjobs_queue_changed": (
@@ -8203,12 +8220,37 @@ $$;
     EXECUTE FUNCTION pgjobs_queue_changed();
 """,
     ),
+    "trigger pgjobs_queue_inserted": (
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        NEW.status = 'READY'
+        AND (
+            NEW.run_after > statement_timestamp()
+            OR NEW.keys IS NOT NULL
+            OR NEW.dependencies IS NOT NULL
+        )
+        OR NEW.status = 'WAITING' AND NEW.line IS NULL
+    )
+    EXECUTE FUNCTION pgjobs_queue_inserted();
+""",
+        r"""CREATE OR REPLACE TRIGGER pgjobs_queue_inserted
+    BEFORE INSERT ON pgjobs_job
+    FOR EACH ROW
+    WHEN (
+        num_nonnulls(NEW.run_after, NEW.keys, NEW.dependencies) > 0
+        OR NEW.status = 'WAITING'
+    )
+    EXECUTE FUNCTION pgjobs_queue_inserted();
+""",
+    ),
     "trigger pgjobs_stop_inserted": (
         None,
         r"""CREATE OR REPLACE TRIGGER pgjobs_stop_inserted
     BEFORE INSERT ON pgjobs_job
     FOR EACH ROW
-    WHEN (NEW.status = 'READY' AND current_setting('pgjobs.pauses', true) = 'on')
+    WHEN (current_setting('pgjobs.pauses', true) = 'on')
     EXECUTE FUNCTION pgjobs_stop_job();
 """,
     ),

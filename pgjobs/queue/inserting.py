@@ -19,7 +19,7 @@ from .. import signals
 from ..conf import settings
 from ..exceptions import AlreadyEnqueued
 from ..features import modules
-from ..sql import statement
+from ..sql import statement, statement_of
 from .instances import inserted, inserted_alike
 from .meta import with_meta
 from .new_job import (
@@ -149,7 +149,8 @@ def insert_plain(
     model: "type[Job]", database: str, new_jobs: Sequence[NewJob]
 ) -> "list[Job]":
     if len(new_jobs) == 1:
-        sql, parameters = statement("enqueue_one"), parameters_of_one(new_jobs[0])
+        parameters = parameters_of_one(new_jobs[0])
+        sql = statement_of("enqueue_one", tuple(parameters))
     elif are_alike(new_jobs):
         return insert_alike(model, database, new_jobs)
     else:

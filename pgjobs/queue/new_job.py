@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..base.plain_json import dump_checked
@@ -55,14 +56,29 @@ LARGEST_ARRAY = 20_000_000  # characters; JSONB takes 256 MB
 SENT_ONCE = frozenset(column.name for column in COLUMNS if column.once)
 # The columns that get a value of NewJob as it is: those of its first fields.
 STORED = (*(column.name for column in COLUMNS), "unique_key", "unique_for")
+# What a row has that names nothing but its task, in the order of COLUMNS.
+OF_TABLE = NewJob("", "[]", "", keep="worker")[: len(COLUMNS)]
+TIMES = ("run_after", "delay", "expires_at", "expires_in")
+times_of = itemgetter(*map(NewJob._fields.index, TIMES))
 
 
 def parameters_of_one(job: NewJob) -> dict[str, Any]:
-    """Return the parameters of the statement that inserts one job."""
-    return {
-        **job._asdict(),
-        "keys": dump_checked([job.keys]) if job.keys else None,
+    """Return the parameters of the statement that inserts one job.
+
+    What the table has by itself is not among them. Of the four times all are sent, or
+    none: one is computed from others.
+    """
+    parameters = {
+        name: value
+        for name, value, default in zip(STORED, job, OF_TABLE, strict=False)
+        if value != default
     }
+    if job.keys:
+        parameters["keys"] = dump_checked([job.keys])
+    times = times_of(job)
+    if any(each is not None for each in times):
+        parameters |= zip(TIMES, times, strict=True)
+    return parameters
 
 
 def are_alike(jobs: Sequence[NewJob]) -> bool:
@@ -83,7 +99,7 @@ def parameters_of_alike(jobs: Sequence[NewJob]) -> dict[str, Any]:
     """Return the parameters of the statement that inserts jobs which are alike."""
     keys = [job.keys for job in jobs] if jobs[0].keys else None
     return {
-        **parameters_of_one(jobs[0]),
+        **jobs[0]._asdict(),
         "all_kwargs": f"[{','.join([job.kwargs for job in jobs])}]",
         "keys": dump_checked(keys) if keys else None,
     }

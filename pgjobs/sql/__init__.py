@@ -12,7 +12,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from .. import features
-from .columns import filled
+from .columns import VALUES, filled, listed
 
 FOLDERS = (
     *map(files(__name__).joinpath, ("app", "worker", "upkeep", "reports")),
@@ -31,6 +31,14 @@ def statement(name: str) -> str:
     """
     first, *lines = (line.strip() for line in lines_of(*find(name)))
     return filled("\n".join([first, *(line for line in lines if line[:2] != "--")]))
+
+
+@cache
+def statement_of(name: str, given: tuple[str, ...]) -> str:
+    """Return a statement that names these columns of a new job."""
+    columns = [column for column in VALUES if column in given]
+    text = statement(name).replace("$given_columns", listed(columns))
+    return text.replace("$given_values", listed(map(VALUES.__getitem__, columns)))
 
 
 def find(name: str) -> tuple[Traversable, str]:

@@ -114,8 +114,23 @@ NUMBERED = (
 )
 SUBSCRIBED = [column for column in COLUMNS if column.subscribed]
 SHARED = [column for column in COLUMNS if column.name != "kwargs"]
+DUE = """coalesce(
+%(run_after)s::timestamptz,
+statement_timestamp() + make_interval(secs => %(delay)s::float8)
+)"""
+# The value of each column of a single job, by its name.
+VALUES = {
+    **{column.name: parameter_of(column) for column in COLUMNS},
+    "run_after": DUE,
+    "expires_at": f"""coalesce(
+%(expires_at)s::timestamptz,
+coalesce({DUE}, statement_timestamp()) + make_interval(secs => %(expires_in)s::float8)
+)""",
+    "keys": "%(keys)s::jsonb -> 0",
+}
 # The text for each mark.
 MARKS = {
+    **{name: VALUES[name] for name in COMPUTED[:2]},
     "shared_columns": listed(column.name for column in SHARED),
     "shared_parameters": listed(map(parameter_of, SHARED)),
     "subscribed_columns": listed(column.name for column in SUBSCRIBED),
@@ -123,7 +138,6 @@ MARKS = {
     "all_columns": listed([*(column.name for column in COLUMNS), *COMPUTED, *UNIQUE]),
     "returned": listed(RETURNED),
     "shared_returned": listed(RETURNED[2:]),
-    "parameters": listed(map(parameter_of, COLUMNS)),
     "arrays": listed(map(array_of, COLUMNS)),
     "values": listed(map(value_of, COLUMNS)),
     "run_times": sums_of("run_times"),

@@ -4,25 +4,11 @@
 -- enqueue.sql for the rest.
 WITH inserted AS (
     INSERT INTO pgjobs_job (kwargs, keys, $shared_columns, run_after, expires_at)
-    SELECT kwargs, keys, $shared_parameters,
-        due,
-        coalesce(
-            %(expires_at)s::timestamptz,
-            coalesce(due, statement_timestamp())
-                + make_interval(secs => %(expires_in)s::float8)
-        )
+    SELECT kwargs, keys, $shared_parameters, $run_after, $expires_at
     FROM ROWS FROM (
             jsonb_array_elements(%(all_kwargs)s::jsonb),
             jsonb_array_elements(%(keys)s::jsonb)
         ) WITH ORDINALITY AS job (kwargs, keys, position)
-    CROSS JOIN LATERAL (
-        VALUES (
-            coalesce(
-                %(run_after)s::timestamptz,
-                statement_timestamp() + make_interval(secs => %(delay)s::float8)
-            )
-        )
-    ) AS time (due)
     ORDER BY position
     RETURNING $returned
 )

@@ -1,21 +1,6 @@
 -- Insert one job, as enqueue.sql inserts many.
--- Without arrays PostgreSQL plans it in half the time, and planning is most of what a
--- single enqueue costs the server.
-INSERT INTO pgjobs_job ($columns, run_after, expires_at, keys)
-SELECT $parameters,
-    due,
-    coalesce(
-        %(expires_at)s::timestamptz,
-        coalesce(due, statement_timestamp())
-            + make_interval(secs => %(expires_in)s::float8)
-    ),
-    %(keys)s::jsonb -> 0
-FROM (
-    VALUES (
-        coalesce(
-            %(run_after)s::timestamptz,
-            statement_timestamp() + make_interval(secs => %(delay)s::float8)
-        )
-    )
-) AS time (due)
+-- It names only the columns whose values are not the table's own: each other one costs
+-- the driver, and the server, which reads and plans most of these statements each time.
+INSERT INTO pgjobs_job ($given_columns)
+VALUES ($given_values)
 RETURNING $returned

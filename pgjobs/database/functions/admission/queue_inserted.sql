@@ -12,6 +12,13 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     enqueued_in jsonb;
 BEGIN
+    IF NEW.status NOT IN ('READY', 'WAITING')
+        OR NEW.status = 'WAITING' AND NEW.line IS NOT NULL
+        OR NEW.status = 'READY' AND NEW.run_after <= statement_timestamp()
+        AND num_nonnulls(NEW.keys, NEW.dependencies) = 0
+    THEN
+        RETURN NEW;
+    END IF;
     IF NEW.keys ? 'waits_for' AND NOT NEW.keys ? 'enqueued_in' THEN
         EXECUTE pg_catalog.format('SELECT %I.pgjobs_enqueued_in()', TG_TABLE_SCHEMA)
         INTO enqueued_in;

@@ -10,6 +10,9 @@ AS $$
 DECLARE
     is_sure boolean := false;
 BEGIN
+    IF NEW.status <> 'READY' THEN
+        RETURN NEW;
+    END IF;
     IF has_table_privilege('pgjobs_override', 'SELECT') THEN
         NEW.line := pgjobs_paused_line(NEW.task, NULL);
         is_sure := current_setting('transaction_isolation') = 'read committed';
