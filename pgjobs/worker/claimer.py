@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
+from ..features import entries
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits, Success
 from ..queue.recording import deleting
@@ -123,6 +124,8 @@ class Capacity:
     def free_processes(self) -> int:
         """Return how many isolated jobs may begin."""
         in_flight = self.in_flight
+        if not in_flight.isolated:
+            return self.processes
         return self.processes - len(in_flight.isolated - in_flight.ended_at.keys())
 
     # Prefetching
@@ -176,7 +179,6 @@ class Claimer:
         session: Session,
         recorder: Recorder,
         *,
-        rule: FetchRule,
         capacity: Capacity,
         admitting: Admitting,
         upkeep: Chores,
@@ -187,7 +189,12 @@ class Claimer:
         self.options = session.options
         self.recorder = recorder
         self.in_flight = recorder.in_flight
-        self.rule = rule
+        # The last one decides while no process is free for an isolated job.
+        how = session.options.poll, session.options.units is not None
+        self.rules = [FetchRule(*how)]
+        self.rules += [
+            kind(*how, self.connection) for kind in entries("passing", "RULES")
+        ]
         self.capacity = capacity
         self.admitting = admitting
         self.upkeep = upkeep
@@ -204,12 +211,23 @@ class Claimer:
 
     # When
 
+    @property
+    def rule(self) -> FetchRule:
+        """Return what decides about the next fetch."""
+        return self.rules[0 if self.capacity.free_processes > 0 else -1]
+
+    def wake(self) -> None:
+        """Expect jobs: the queue may have changed."""
+        for rule in self.rules:
+            rule.wake()
+
     def react_to(self, effects: Effects) -> None:
         """React to effects after which a fetch or an admission finds jobs."""
         if effects.old_ready:
-            self.rule.rescan_soon(monotonic())
+            for rule in self.rules:
+                rule.rescan_soon(monotonic())
         elif effects.ready:
-            self.rule.wake()
+            self.wake()
         if effects.waiting:
             self.admitting.expect()
 
@@ -275,7 +293,8 @@ class Claimer:
         return fetch._replace(isolated=isolated, skips_expired=cannot_expire)
 
     def record_and_claim(self, room: Room, fetch: Fetch) -> None:
-        is_poll = monotonic() >= self.rule.poll_at
+        rule = self.rule
+        is_poll = monotonic() >= rule.poll_at
         claimed = self.claim(room, fetch)
         self.begin(claimed.jobs)
         if room.prefetched:
@@ -292,7 +311,9 @@ class Claimer:
             self.admitting.expect()
         now = monotonic()
         processes = self.capacity.free_processes
-        self.rule.fetched(fetch, claimed, room.slots, now, processes)
+        rule.fetched(fetch, claimed, room.slots, now, processes)
+        if fetch.isolated and not processes:
+            self.rules[-1].stopped_at_isolated()  # the next fetch goes past them
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)
