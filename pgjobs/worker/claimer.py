@@ -189,12 +189,11 @@ class Claimer:
         self.options = session.options
         self.recorder = recorder
         self.in_flight = recorder.in_flight
-        # The last one decides while no process is free for an isolated job.
         how = session.options.poll, session.options.units is not None
-        self.rules = [FetchRule(*how)]
-        self.rules += [
-            kind(*how, self.connection) for kind in entries("passing", "RULES")
-        ]
+        self.rules: list[Any] = [FetchRule(*how)]
+        if capacity.processes < session.options.slots:
+            passing = entries("passing", "RULES")
+            self.rules += [made(*how, self.connection) for made in passing]
         self.capacity = capacity
         self.admitting = admitting
         self.upkeep = upkeep
@@ -214,7 +213,10 @@ class Claimer:
     @property
     def rule(self) -> FetchRule:
         """Return what decides about the next fetch."""
-        return self.rules[0 if self.capacity.free_processes > 0 else -1]
+        rule, *others = self.rules
+        if others and others[0].decides(self.capacity.free_processes):
+            return others[0]
+        return rule
 
     def wake(self) -> None:
         """Expect jobs: the queue may have changed."""
@@ -289,7 +291,7 @@ class Claimer:
         cannot_expire = self.upkeep.expiry.backoff.since is not None
         must_see_all = cannot_expire or (room.may_end and not self.rule.may_hold_more)
         fetch = self.rule.next_fetch(room.slots, now, must_see_all, room.prefetched)
-        isolated = self.capacity.free_processes
+        isolated = min(fetch.isolated, self.capacity.free_processes)
         return fetch._replace(isolated=isolated, skips_expired=cannot_expire)
 
     def record_and_claim(self, room: Room, fetch: Fetch) -> None:
@@ -313,7 +315,7 @@ class Claimer:
         processes = self.capacity.free_processes
         rule.fetched(fetch, claimed, room.slots, now, processes)
         if fetch.isolated and not processes:
-            self.rules[-1].stopped_at_isolated()  # the next fetch goes past them
+            self.rules[-1].stopped_at_isolated(now)  # the next fetch goes past them
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)

@@ -182,9 +182,9 @@ class FetchRule:
         if slots:
             self.plan(fetch, claimed, slots, now)
         if fetch.isolated and not processes:
-            self.stopped_at_isolated()
+            self.stopped_at_isolated(now)
 
-    def stopped_at_isolated(self) -> None:
+    def stopped_at_isolated(self, now: float) -> None:
         """Expect jobs behind the isolated one at which a fetch has stopped."""
         self.wake()
 

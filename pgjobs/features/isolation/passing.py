@@ -22,6 +22,7 @@ class PassingRule(FetchRule):
     def __init__(self, poll: float, minds_units: bool, connection: Any) -> None:
         super().__init__(poll, minds_units)
         self.connection = connection
+        self.is_next = False  # although a process may be free
         self.began_at = -inf  # the latest fetch
         self.rests_until = -inf
         # The last turns of each priority, when they were asked, and those before them.
@@ -29,9 +30,18 @@ class PassingRule(FetchRule):
         self.last_at = -inf
         self.before: dict[int, int] = {}
 
-    def stopped_at_isolated(self) -> None:
-        """Look past them, but not after each one that begins."""
+    def decides(self, processes: int) -> bool:
+        """Whether the next fetch is of this rule; so many isolated jobs may begin."""
+        return self.is_next or processes <= 0
+
+    def stopped_at_isolated(self, now: float) -> None:
+        """Look past them, but not after each one that begins.
+
+        If a look is due it comes next, also if a process is free by then: where
+        isolated jobs are short, one mostly is.
+        """
         self.due = min(self.due, self.rests_until)
+        self.is_next = now >= self.due
 
     def next_fetch(
         self, slots: int, now: float, must_see_all: bool = False, prefetched: int = 0
@@ -39,6 +49,7 @@ class PassingRule(FetchRule):
         if now < min(self.due, self.rests_until) and not must_see_all:
             return Fetch(0)
         fetch = super().next_fetch(slots, now, must_see_all, prefetched)
+        fetch = fetch._replace(isolated=0)
         if fetch.by_queue and now >= self.last_at + MOMENT:
             self.ask_for_last(now)
         self.began_at = now
@@ -52,9 +63,10 @@ class PassingRule(FetchRule):
         now: float,
         processes: int = 0,
     ) -> None:
-        super().fetched(fetch, claimed, slots, now, processes)
+        super().fetched(fetch, claimed, slots, now, processes=0)
         if not fetch.scan_limit:
             return
+        self.is_next = False
         seconds = now - self.began_at
         self.rests_until = now + RESCAN_PAUSE * seconds
         if fetch.by_queue and self.before and not (self.minds_units or leaves(claimed)):
