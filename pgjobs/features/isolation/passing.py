@@ -80,7 +80,7 @@ class PassingRule(FetchRule):
         A job may be committed a moment after one behind it.
         """
         try:
-            rows = self.connection.execute(statement("last_turns"))
+            rows = self.connection.execute(statement("last_turns"), {})
         except psycopg.Error as error:
             if is_lost(error):
                 raise

@@ -105,6 +105,17 @@ def test_late_commit_stands_behind_the_cursors(crowd):
     assert looks.rule.cursors == turns, "the new ones came just now"
 
 
+def test_what_came_in_is_looked_for_next_even_if_a_process_is_free(crowd):
+    looks = Looks().settle()
+    looks.rule.stopped_at_isolated(looks.now)
+    assert not looks.rule.decides(1), "it has just looked"
+    looks.rule.wake()
+    looks.rule.stopped_at_isolated(looks.now)
+    assert looks.rule.decides(1)
+    looks.look()
+    assert not looks.rule.decides(1)
+
+
 def test_worker_looks_past_isolated_jobs_a_few_times_while_it_runs_many(monkeypatch):
     looks = []
     fetch_of = claiming.record_and_claim
