@@ -20,7 +20,7 @@ pytestmark = shared_queue
 POLL = 60.0
 
 
-class Looks:
+class Fetches:
     """The fetches past isolated jobs of one worker, at times that the test chooses."""
 
     def __init__(self, slots: int = 4, seconds: float = 0.01):
@@ -41,7 +41,7 @@ class Looks:
         self.rule.fetched(fetch, claimed, self.slots, self.now, 0)
         return fetch, [job.id for job in claimed.jobs]
 
-    def settle(self) -> "Looks":
+    def settle(self) -> "Fetches":
         """Look until the fetches begin at cursors."""
         for _ in range(20):
             self.rule.wake()
@@ -62,10 +62,10 @@ def crowd(monkeypatch):
 
 
 def test_fetch_begins_behind_isolated_jobs_that_were_ready_a_moment_before(crowd):
-    looks = Looks().settle()
+    fetches = Fetches().settle()
     plain = [tasks.noop.using(priority=n).enqueue().pk for n in (9, 5, 2, 0, -3)]
-    looks.rule.wake()
-    fetch, ids = looks.look()
+    fetches.rule.wake()
+    fetch, ids = fetches.look()
     assert not (fetch.is_complete or fetch.by_queue)
     assert ids == plain[:4]
 
@@ -73,60 +73,60 @@ def test_fetch_begins_behind_isolated_jobs_that_were_ready_a_moment_before(crowd
 def test_rescan_finds_what_came_in_before_the_cursors(crowd):
     early = tasks.noop.using(run_after=timedelta(hours=1)).enqueue()
     enqueue_many([isolated.add.bind(1)] * 3)
-    looks = Looks().settle()
+    fetches = Fetches().settle()
     Job.objects.filter(pk=early.pk).update(status="READY", run_after=None)
-    looks.rule.wake()
-    assert looks.look()[1] == [], "it stands before the cursor"
-    looks.now = looks.rule.rescan_at
+    fetches.rule.wake()
+    assert fetches.look()[1] == [], "it stands before the cursor"
+    fetches.now = fetches.rule.rescan_at
     found = []
     while not found:
-        assert looks.rule.due <= looks.now
-        found = looks.look()[1]
+        assert fetches.rule.due <= fetches.now
+        found = fetches.look()[1]
     assert found == [early.pk]
 
 
 def test_rescan_comes_after_forty_times_its_duration_and_at_a_poll(crowd):
-    looks = Looks().settle()
-    assert looks.rule.rescan_at == pytest.approx(looks.now + 0.4)
-    looks = Looks(seconds=10.0).settle()
-    assert looks.rule.rescan_at == pytest.approx(looks.now + POLL)
+    fetches = Fetches().settle()
+    assert fetches.rule.rescan_at == pytest.approx(fetches.now + 0.4)
+    fetches = Fetches(seconds=10.0).settle()
+    assert fetches.rule.rescan_at == pytest.approx(fetches.now + POLL)
 
 
 def test_late_commit_stands_behind_the_cursors(crowd):
     """A job that was committed within the last moment may have an earlier turn."""
-    looks = Looks().settle()
+    fetches = Fetches().settle()
     turns = dict(Job.objects.order_by("turn").values_list("priority", "turn"))
-    assert looks.rule.cursors == turns
+    assert fetches.rule.cursors == turns
     enqueue_many([isolated.add.bind(1)] * 5)
-    looks.rule.cursors = {}
-    looks.rule.by_queue_until = inf
-    looks.rule.wake()
-    looks.look()
-    assert looks.rule.cursors == turns, "the new ones came just now"
+    fetches.rule.cursors = {}
+    fetches.rule.by_queue_until = inf
+    fetches.rule.wake()
+    fetches.look()
+    assert fetches.rule.cursors == turns, "the new ones came just now"
 
 
 def test_what_came_in_is_looked_for_next_even_if_a_process_is_free(crowd):
-    looks = Looks().settle()
-    looks.rule.stopped_at_isolated(looks.now)
-    assert not looks.rule.decides(1), "it has just looked"
-    looks.rule.wake()
-    looks.rule.stopped_at_isolated(looks.now)
-    assert looks.rule.decides(1)
-    looks.look()
-    assert not looks.rule.decides(1)
+    fetches = Fetches().settle()
+    fetches.rule.stopped_at_isolated(fetches.now)
+    assert not fetches.rule.decides(1), "it has just looked"
+    fetches.rule.wake()
+    fetches.rule.stopped_at_isolated(fetches.now)
+    assert fetches.rule.decides(1)
+    fetches.look()
+    assert not fetches.rule.decides(1)
 
 
 def test_worker_looks_past_isolated_jobs_a_few_times_while_it_runs_many(monkeypatch):
-    looks = []
+    fetches = []
     fetch_of = claiming.record_and_claim
 
     def counted(*common, fetch=None, **who):
         if fetch and fetch.scan_limit and not fetch.isolated:
-            looks.append(fetch)
+            fetches.append(fetch)
         return fetch_of(*common, fetch=fetch, **who)
 
     monkeypatch.setattr(claiming, "record_and_claim", counted)
     enqueue_many([isolated.add.bind(each) for each in range(300)])
     with running_worker(slots=3, isolated=1):
         wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
-    assert len(looks) < 100
+    assert len(fetches) < 100
