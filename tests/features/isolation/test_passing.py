@@ -100,6 +100,7 @@ def test_late_commit_stands_behind_the_cursors(crowd):
     enqueue_many([isolated.add.bind(1)] * 5)
     fetches.rule.cursors = {}
     fetches.rule.by_queue_until = inf
+    fetches.now += 2.0
     fetches.rule.wake()
     fetches.look()
     assert fetches.rule.cursors == turns, "the new ones came just now"
