@@ -124,8 +124,6 @@ class Capacity:
     def free_processes(self) -> int:
         """Return how many isolated jobs may begin."""
         in_flight = self.in_flight
-        if not in_flight.isolated:
-            return self.processes
         return self.processes - len(in_flight.isolated - in_flight.ended_at.keys())
 
     # Prefetching
