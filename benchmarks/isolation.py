@@ -80,7 +80,7 @@ def rate(jobs: int = 4_000) -> None:
     from benchmarks.isolation_tasks import in_process, in_thread
     from pgjobs import enqueue_many
 
-    with worker("--concurrency", "4"):
+    with worker("--concurrency", "4", "--isolated", "4"):
         enqueue_many([in_process.bind()] * 20)
         wait_for(lambda: not count(UNFINISHED, []))
         for name, task in {"threads": in_thread, "processes": in_process}.items():
@@ -180,6 +180,8 @@ def crowd(number: int = 100_000) -> None:
     from benchmarks.locks import clock_of, worker_connection
     from pgjobs import enqueue_many
     from pgjobs.queue.claiming import claim_statement, first_fetch
+    from pgjobs.sql import statement
+    from pgjobs.worker.fetch_rule import ranges_from
 
     for behind in (0, number):
         for _ in range(behind // 10_000):
@@ -188,8 +190,13 @@ def crowd(number: int = 100_000) -> None:
         vacuum()
         own, worker_id = worker_connection()
         clock = clock_of(own.connection.info.backend_pid)
-        for name, is_by_queue in (("in claim order", False), ("by queue", True)):
-            fetch = first_fetch(4, by_queue=is_by_queue)._replace(isolated=0)
+        cursors = dict(own.execute(statement("last_turns"), {}))
+        for name, fetch in {
+            "in claim order": first_fetch(4),
+            "by queue": first_fetch(4, by_queue=True),
+            "at cursors": first_fetch(4)._replace(ranges=list(ranges_from(cursors))),
+        }.items():
+            fetch = fetch._replace(isolated=0)
             how = {"limit": 4, "fetch": fetch, "claims": False}
             times = []
             for _ in range(10):

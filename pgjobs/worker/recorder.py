@@ -78,8 +78,6 @@ class Recorder:
             sleep(GATHER_SECONDS)
         if self.executor.outcomes:
             self.in_flight.put(self.executor.take_outcomes())
-            if self.in_flight.isolated & self.in_flight.ended_at.keys():
-                self.apply(Effects(ready=True))  # others may begin in its process
 
     def record(self) -> None:
         """Store the outcomes and reports that a claim does not store."""

@@ -391,6 +391,7 @@ class Working:
         self.do("chores", lambda: survey(self.hand.id))
         self.run("resign", worker_id=self.hand.id)
         self.run("left_listeners")
+        self.run("last_turns")
         self.run("held_locks", limit=100)
         self.run("look_at_manifests", worker_id=self.hand.id, lives=150.0)
         self.run("planned_schedules", after=0, limit=100)

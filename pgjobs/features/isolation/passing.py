@@ -1,0 +1,102 @@
+"""When a worker whose processes are all busy looks past READY isolated jobs."""
+
+from math import inf
+from typing import Any
+
+import psycopg
+
+from ...base.database_errors import is_lost
+from ...queue.claiming import Claimed, Fetch
+from ...sql import statement
+from ...worker.fetch_rule import MOMENT, RESCAN_PAUSE, FetchRule
+
+
+class PassingRule(FetchRule):
+    """The rule of fetches that pass over all isolated jobs.
+
+    To walk over them takes the longer, the more there are. So a fetch that has walked
+    over all of them and brought nothing leaves cursors at the last jobs that were READY
+    a moment before, and is a rescan; those that follow begin there.
+    """
+
+    def __init__(self, poll: float, minds_units: bool, connection: Any) -> None:
+        super().__init__(poll, minds_units)
+        self.connection = connection
+        self.is_next = False  # although a process may be free
+        self.began_at = -inf  # the latest fetch
+        self.rests_until = -inf
+        # The last turns of each priority, when they were asked, and those before them.
+        self.last: dict[int, int] = {}
+        self.last_at = -inf
+        self.before: dict[int, int] = {}
+
+    def decides(self, processes: int) -> bool:
+        """Whether the next fetch is of this rule; so many isolated jobs may begin."""
+        return self.is_next or processes <= 0
+
+    def stopped_at_isolated(self, now: float) -> None:
+        """Look past them, but not after each one that begins.
+
+        If a look is due it comes next, also if a process is free by then: where
+        isolated jobs are short, one mostly is.
+        """
+        self.due = min(self.due, self.rests_until)
+        self.is_next = now >= self.due
+
+    def next_fetch(
+        self, slots: int, now: float, must_see_all: bool = False, prefetched: int = 0
+    ) -> Fetch:
+        if now < min(self.due, self.rests_until) and not must_see_all:
+            return Fetch(0)
+        fetch = super().next_fetch(slots, now, must_see_all, prefetched)
+        fetch = fetch._replace(isolated=0)
+        if fetch.by_queue and now >= self.last_at + MOMENT:
+            self.ask_for_last(now)
+        self.began_at = now
+        return fetch
+
+    def fetched(
+        self,
+        fetch: Fetch,
+        claimed: Claimed,
+        slots: int,
+        now: float,
+        processes: int = 0,
+    ) -> None:
+        super().fetched(fetch, claimed, slots, now, processes=0)
+        if not fetch.scan_limit:
+            return
+        self.is_next = False
+        seconds = now - self.began_at
+        self.rests_until = now + RESCAN_PAUSE * seconds
+        if fetch.by_queue and self.before and not (self.minds_units or leaves(claimed)):
+            self.slow_seconds, self.by_queue_until = seconds, -inf
+            self.cursors = dict(self.before)
+            self.rescan_at = now + min(RESCAN_PAUSE * seconds, self.poll)
+
+    def ask_for_last(self, now: float) -> None:
+        """Ask for the turns behind which the READY jobs of each priority come to be.
+
+        A job may be committed a moment after one behind it.
+        """
+        try:
+            rows = self.connection.execute(statement("last_turns"), {})
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            rows = []
+        self.before, self.last, self.last_at = self.last, dict(rows), now
+
+
+def leaves(claimed: Claimed) -> bool:
+    """Whether a fetch has left a job that is READY, and not isolated."""
+    return bool(
+        claimed.jobs
+        or claimed.has_more
+        or claimed.met_locked
+        or claimed.met_last_chance
+        or claimed.met_expired
+    )
+
+
+RULES = (PassingRule,)
