@@ -216,15 +216,18 @@ class OverridesMixin(ButtonsAdmin):
     def keys_at_run_time(self, definition: TaskDefinition) -> str:
         """Show the overrides of keys, which jobs of this task may have."""
         url = reverse(NAME, args=(definition.pk,), current_app=self.admin_site.name)
+        found = of_keys(TaskDefinition.objects.db, MOST_KEYS + 1)
         rows = [
             (
                 f"{url}?{urlencode({'kind': each.kind, 'key': each.key})}",
                 excerpt(f"{each.get_kind_display()} {each.key}", LONGEST_CELL),
                 in_words(each, Declared(None, None, None)),
             )
-            for each in of_keys(TaskDefinition.objects.db, MOST_KEYS)
+            for each in found[:MOST_KEYS]
         ]
-        return format_html_join("", '<div><a href="{}">{}</a>: {}</div>', rows)
+        shown = format_html_join("", '<div><a href="{}">{}</a>: {}</div>', rows)
+        left = gettext("There are more. All keys: manage.py tasks")
+        return format_html("{}{}", shown, left if len(found) > MOST_KEYS else "")
 
     def fields_of_overrides(self, request) -> list[str]:
         fields = ["at_run_time"]
