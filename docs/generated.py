@@ -118,8 +118,8 @@ USES = (
     ),
     (
         "Effects, secrets and logs",
-        "[Effects that happen once](../guides/once.md), [sensitive"
-        " arguments](../admin.md#what-is-masked), [encryption](../guides/encryption.md),"
+        "[Effects that happen once](../guides/once.md), [what is"
+        " masked](../admin.md#what-is-masked), [encryption](../guides/encryption.md),"
         " [logs](../telemetry.md) and [deleting successes at once](../guides/keep.md)"
         " explain them.",
         ("atomic", "sensitive", "encrypted", "keyed_hash", "keep_logs", "keep"),
