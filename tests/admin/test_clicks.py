@@ -98,7 +98,7 @@ def ready_job(person: Person) -> bool:
     make_job("READY", queue_name="mail")
     person.click("Jobs")
     person.click("Ready")
-    return person.sees("its queue is paused since")
+    return person.sees("its queue has been paused since")
 
 
 def retry_of_one_error(person: Person) -> bool:

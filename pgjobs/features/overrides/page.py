@@ -64,7 +64,7 @@ class OverrideForm(forms.Form):
     paused = forms.BooleanField(
         label=_("Paused"),
         required=False,
-        help_text=_("Its jobs wait, those to come, too. Running ones go on."),
+        help_text=_("Its jobs wait, and so do new ones. Running jobs go on."),
     )
     max_running = forms.IntegerField(
         label=_("Most running jobs"), required=False, min_value=1, max_value=MOST
@@ -74,7 +74,7 @@ class OverrideForm(forms.Form):
         label=_("Rate"),
         required=False,
         widget=widgets.AdminTextInputWidget,
-        help_text=_("Such as 100/minute. Starts of before count."),
+        help_text=_("Such as 100/minute. Starts already made count."),
     )
     lasts = forms.ChoiceField(label=_("How long"), choices=LASTS, required=False)
     note = forms.CharField(
@@ -82,7 +82,7 @@ class OverrideForm(forms.Form):
         required=False,
         max_length=1_000,
         widget=widgets.AdminTextInputWidget,
-        help_text=_("Why; shown with it."),
+        help_text=_("Why. Shown with it."),
     )
 
     def __init__(self, declared: Declared, sees_keys: bool, data, initial):
@@ -188,7 +188,7 @@ class OverridesMixin(ButtonsAdmin):
         shown = excerpt(f"{Kind(kind).label} {key}", LONGEST_CELL)
         level = messages.SUCCESS if changed else messages.WARNING
         if not changed:
-            text = gettext("%(what)s was like that already.")
+            text = gettext("%(what)s is like that already.")
         self.message_user(request, text % {"what": shown}, level)
         return True
 

@@ -39,7 +39,7 @@ def test_jobs_in_the_clear_are_counted_and_no_others():
     Job.objects.create(task=bodies.pay.name, kwargs={"iban": IBAN})
     Job.objects.create(task=bodies.pay_all.name, args=["one"])
     (text,) = said()
-    assert text.startswith("Of the newest jobs, 2 have encrypted arguments")
+    assert text.startswith("Of the newest jobs, 2 have arguments that should be")
     call_command("reencryptjobs")
     assert said() == []
 
