@@ -71,6 +71,14 @@ def test_each_row_of_the_readme_that_has_figures_is_compared():
     assert with_figures <= {title for title, *_ in FIGURES}
 
 
+def test_one_figure_of_the_first_screen_is_that_of_the_stored_run():
+    first_screen = " ".join(README.partition("## ")[0].split())
+    pgjobs, celery = (
+        measured("drain", name, "jobs/s") for name in ("pgjobs", "celery")
+    )
+    assert f"one worker ran {pgjobs} jobs/s where Celery's ran {celery}" in first_screen
+
+
 @pytest.mark.parametrize("column", HEAD[2:])
 def test_readme_names_the_versions_that_ran(column):
     name, _, version = column.partition(" ")
