@@ -574,6 +574,13 @@ class Working:
             "mark_encrypted", job_id=job.id, lease_token=job.lease_token, marks="{}"
         )
         self.run(
+            "seal_step",
+            job_id=job.id,
+            lease_token=job.lease_token,
+            name="question",
+            return_value="[]",
+        )
+        self.run(
             "store_results",
             job_id=job.id,
             lease_token=job.lease_token,
