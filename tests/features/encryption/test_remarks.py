@@ -52,7 +52,7 @@ def test_job_that_has_one_of_its_two_arguments_in_the_clear_is_counted():
     assert said() == []
     Job.objects.filter(pk=job.pk).update(kwargs={**job.kwargs, "later": IBAN})
     (text,) = said()
-    assert text.startswith("Of the newest jobs, 1 has encrypted arguments")
+    assert text.startswith("Of the newest jobs, 1 has arguments that should be")
     call_command("reencryptjobs")
     job.refresh_from_db()
     assert job.keys["encrypted"]["names"] == [*names, "later"]
