@@ -580,6 +580,7 @@ class Working:
             name="question",
             return_value="[]",
         )
+        self.run("save_metadata", id=job.id, lease_token=job.lease_token, metadata="{}")
         self.run(
             "store_results",
             job_id=job.id,

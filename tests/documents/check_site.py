@@ -23,6 +23,7 @@ ANSWERS = {
     "celery": "coming_from/celery",
     "choose feature": "index",
     "clone": "admin",
+    "conformance": "guides/conformance",
     "cron": "guides/schedules",
     "current_job": "reference/api",
     "dead letter": "guides/dead_letters",

@@ -1,0 +1,1 @@
+"""The suite for backends of `django.tasks`: on good ones, and on broken ones."""
