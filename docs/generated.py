@@ -85,26 +85,88 @@ def shown(value) -> str:
 
 # Options
 
+# By use; what is in no group stands among the rare ones.
+USES = (
+    (
+        "Every day",
+        "[Tasks and jobs](../guides/tasks.md) explains them.",
+        ("queue_name", "priority", "max_attempts", "timeout", "run_after"),
+    ),
+    (
+        "Retries and time limits",
+        "[Failures](../guides/failures.md) explains them.",
+        ("backoff", "retry_on", "no_retry_on", "max_crashes", "expires", "deadline",
+         "cancel"),
+    ),
+    (
+        "Order, limits and rates",
+        "[Locks, limits and rates](../guides/locks.md) explains them.",
+        ("lock", "lock_mode", "max_running", "limit_key", "rate", "rate_key", "burst"),
+    ),
+    (
+        "Only one job",
+        "[Unique and debounced jobs](../guides/unique.md) explains them.",
+        ("unique", "unique_key", "unique_for", "on_conflict"),
+    ),
+    (
+        "What comes before and after",
+        "[Chains](../guides/chains.md), [dependencies](../guides/dependencies.md),"
+        " [events](../guides/events.md) and [tasks that wait](../guides/durable.md)"
+        " explain them.",
+        ("after", "after_failure", "batch", "on_success", "on_failure", "write_all",
+         "dependencies", "waits_for"),
+    ),
+    (
+        "Effects, secrets and logs",
+        "[Effects that happen once](../guides/once.md), [what is"
+        " masked](../admin.md#what-is-masked), [encryption](../guides/encryption.md),"
+        " [logs](../telemetry.md) and [deleting successes at once](../guides/keep.md)"
+        " explain them.",
+        ("atomic", "sensitive", "encrypted", "keyed_hash", "keep_logs", "keep"),
+    ),
+    (
+        "Processes, and many jobs at once",
+        "[A process of its own](../guides/isolation.md), [process"
+        " units](../guides/units.md) and [one call for many jobs](../guides/chunks.md)"
+        " explain them.",
+        ("isolated", "memory_limit", "process_units", "chunk", "chunk_wait",
+         "chunk_by", "on_chunk_error"),
+    ),
+)  # fmt: skip
+RARE = "What few tasks need"
+
 
 def options_page() -> Iterator[str]:
     yield from (
         "# Options of tasks and jobs",
         "",
         "`@task(...)` sets an option for all jobs of a task, `task.using(...)` for one",
-        "job. Some options make sense in one of the two only.",
-        "",
-        "| option | default | `@task` | `.using` | what it does |",
-        "|---|---|---|---|---|",
+        "job. Some options make sense in one of the two only. `@task` also takes",
+        "`name`, by which rows know the task (by default its app and function, such as",
+        "`shop.send_receipt`), and `aliases`, [names that it had",
+        "before](../guides/renaming.md).",
     )
+    left = {each.name: each for each in fields(Options)}
+    for title, explained, names in USES:
+        found = [left.pop(name) for name in names]
+        yield from ("", f"## {title}", "", explained, "")
+        yield from table_of_options(found)
+    yield from ("", f"## {RARE}", "")
+    yield from table_of_options(left.values())
+    yield from schedules_part()
+
+
+def table_of_options(options) -> Iterator[str]:
     about = comments_of_fields(Options)
-    for each in fields(Options):
+    yield "| option | default | `@task` | `.using` | what it does |"
+    yield "|---|---|---|---|---|"
+    for each in options:
         yield (
             f"| `{each.name}` | `{default_of(each)}` "
             f"| {'yes' if each.name in TASK_OPTIONS else ''} "
             f"| {'yes' if each.name in JOB_OPTIONS else ''} "
             f"| {about[each.name]} |"
         )
-    yield from schedules_part()
 
 
 def schedules_part() -> Iterator[str]:

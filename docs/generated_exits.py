@@ -56,7 +56,7 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "reencryptjobs": {
         0: "also if nothing had to be encrypted",
         1: "something is left that the output names: rows whose key is unknown, that "
-        "others held, or that stand in the clear; or there is no key",
+        "others held, or that are not encrypted; or there is no key",
     },
     "replayevents": {
         1: "the task does not subscribe to events, or `--since` cannot be read"

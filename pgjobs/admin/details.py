@@ -257,7 +257,7 @@ def texts(task: str, row: dict[str, Any], words: tuple[str, ...]):
         yield Text(_("Unnamed arguments"), json_block(named, words))
     if row.get("taken_along") is not None:
         yield Text(
-            _("Taken along from where it was enqueued"),
+            _("Carried along from where it was enqueued"),
             json_block(row["taken_along"], words),
         )
     if row.get("held_by") not in (None, "{}"):

@@ -46,7 +46,7 @@ def line_of_text(label: Any, help_text: Any) -> forms.CharField:
 
 class NotedForm(ActForm):
     audit_note = line_of_text(
-        _("Note"), _("Why; it stands in the audit trail and in the job's timeline.")
+        _("Note"), _("Why. Shown in the audit trail and in the job's timeline.")
     )
 
 
@@ -60,7 +60,7 @@ class NoteForm(ActForm):
         required=False,
         max_length=1000,
         widget=forms.TextInput(attrs={"class": "vTextField"}),
-        help_text=_("Why; shown with the queue and its jobs."),
+        help_text=_("Why. Shown with the queue and its jobs."),
     )
 
 

@@ -75,7 +75,7 @@ from .tabs import status_tabs
 
 LARGE_COLUMNS = ("args", "kwargs", "return_value", "reason", "keys", "dependencies")
 SUCCESSFUL = Status.SUCCESSFUL
-REPEATS = _("It has succeeded before: all that it does happens once more.")
+REPEATS = _("It has succeeded before: everything that it does happens again.")
 MOST_TASKS = 5
 # Filters that still hold for jobs after an act.
 GO_ALONG = ("status", "queue_name", "task", "batch", "schedule", "event")

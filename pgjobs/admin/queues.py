@@ -57,8 +57,8 @@ PAUSE = Act(
     label=_("Pause"),
     bulk_label=_("Pause selected queues"),
     effect=_(
-        "Workers start none of its jobs any more, until the queue is resumed. Jobs can "
-        "still be enqueued."
+        "Workers start none of its jobs until the queue is resumed. Jobs can still be "
+        "enqueued."
     ),
     effect_on_running=_("Running jobs go on until they end."),
     done=ngettext_lazy("%(name)s is paused.", "%(name)s are paused.", "count"),

@@ -79,7 +79,7 @@ def checked(text: str) -> str:
 def known_id(text: str) -> int:
     id = read_id(text.removeprefix("#"))
     if id is None:
-        raise InvalidFilter(_("%(text)r is no id.") % {"text": text[:80]})
+        raise InvalidFilter(_("%(text)r is not an id.") % {"text": text[:80]})
     return id
 
 
@@ -92,7 +92,7 @@ def age(text: str) -> timedelta:
     except ValueError:
         seconds = math.inf
     if seconds > LONGEST_AGE:
-        problem = _("%(text)r is no duration such as 90s, 15m, 72h or 7d.")
+        problem = _("%(text)r is not a duration such as 90s, 15m, 72h or 7d.")
         raise InvalidFilter(problem % {"text": text[:80]})
     return timedelta(seconds=seconds)
 
@@ -104,7 +104,7 @@ def by_status(jobs: JobQuerySet, text: str) -> JobQuerySet:
     status = text.upper()
     if status not in Status.values:
         known = ", ".join(Status.values)
-        problem = _("%(text)r is no status; they are %(known)s.")
+        problem = _("%(text)r is not a status; these are: %(known)s.")
         raise InvalidFilter(problem % {"text": text[:80], "known": known})
     return jobs.with_status(status)
 

@@ -138,9 +138,9 @@ def running_jobs(database: str, names: list[str]) -> dict[str, int]:
 
 
 def described_pause(queue: Queue) -> str:
-    text = gettext("its queue is paused since %(time)s")
+    text = gettext("its queue has been paused since %(time)s")
     if queue.paused_by:
-        text = gettext("its queue is paused since %(time)s by %(person)s")
+        text = gettext("its queue has been paused since %(time)s by %(person)s")
     text %= {"time": moment(queue.paused_at), "person": queue.paused_by}
     return f"{text} ({queue.note})" if queue.note else text
 

@@ -15,7 +15,7 @@ SHORTEST = 4
 LONG = 8
 LONGEST_ENCODED = 1_000  # characters of a value that are looked for in base64
 DIGEST = ":sha256:"
-MOST_VALUES = 1_000
+MOST_VALUES = 1_000  # that are looked for in a text; beside more, all of it is masked
 TEXT_MASK = MASK.strip('"')
 NO_NAME = re.compile(r"\d|\W")
 
@@ -54,6 +54,8 @@ def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
     values = set(values)
     if not values:
         return str
+    if len(values) > MOST_VALUES:
+        return mask_all
     long = {value for value in values if len(value) >= LONG}
     short = {value for value in values if SHORTEST <= len(value) < LONG}
     finders = finders_of(
@@ -68,6 +70,11 @@ def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
         return alone.sub(rf"\1{TEXT_MASK}", without(finders, text))
 
     return mask
+
+
+def mask_all(text: str) -> str:
+    """Mask the whole text: it may hold any of too many values."""
+    return TEXT_MASK if text else text
 
 
 class Finder(NamedTuple):
@@ -119,6 +126,8 @@ def masked_key(key: str, words: tuple[str, ...], *arguments: str | None) -> str:
     if DIGEST in key and any(names_secret(text, words) for text in arguments):
         return key.partition(DIGEST)[0] + DIGEST + TEXT_MASK  # a short value is guessed
     values = sensitive_values(words, arguments)
+    if len(values) > MOST_VALUES:
+        return mask_all(key)
     return without(finders_of(values, set()), key) if values else key
 
 
@@ -129,7 +138,7 @@ def names_secret(text: str | None, words: tuple[str, ...]) -> bool:
 def sensitive_values(
     words: tuple[str, ...], arguments: Iterable[str | None]
 ) -> set[str]:
-    """Return the texts of all values that are masked, MOST_VALUES of them at most."""
+    """Return the texts of all values that are masked."""
     secrets: set[str] = set()
     for text in filter(None, arguments):
         try:
@@ -138,8 +147,7 @@ def sensitive_values(
         except (ValueError, RecursionError):
             continue
         secrets.update(texts_of(read, words))
-    # The longest ones say most.
-    return set(sorted(secrets, key=len, reverse=True)[:MOST_VALUES])
+    return secrets
 
 
 def texts_of(read: Any, words: tuple[str, ...]) -> Iterator[str]:

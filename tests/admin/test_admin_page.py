@@ -364,5 +364,5 @@ def test_page_shows_what_the_job_took_along(admin_client):
     job = tasks.noop.enqueue()
     Job.objects.filter(pk=job.pk).update(meta={"tenant": "acme"})
     page = text_of(admin_client.get(page_of(job)))
-    assert "Taken along from where it was enqueued" in page
+    assert "Carried along from where it was enqueued" in page
     assert "acme" in page

@@ -47,7 +47,7 @@ def test_ready_job_says_that_its_queue_is_paused_and_why(client):
     queue = Queue.objects.create(name="mail", note="The server moves.")
     queue.pause()
     job = make_job("READY", queue_name="mail")
-    assert_says(client, job, "its queue is paused since ", queue_page(queue))
+    assert_says(client, job, "its queue has been paused since ", queue_page(queue))
     assert_says(client, job, "(The server moves.)")
 
 
@@ -100,7 +100,7 @@ def test_waiting_job_of_a_paused_queue_says_so(client):
     queue = Queue.objects.create(name="mail")
     queue.pause()
     job = make_job("WAITING", queue_name="mail", line="arrived")
-    assert_says(client, job, "its queue is paused since ", queue_page(queue))
+    assert_says(client, job, "its queue has been paused since ", queue_page(queue))
 
 
 def test_list_asks_the_same_few_times_however_many_jobs_are_held_back(

@@ -16,7 +16,16 @@ from django.utils import timezone
 from pgjobs import enqueue, publish
 from pgjobs.features.definitions.definitions import declared, sync
 from pgjobs.features.events.tables import Delivery
-from pgjobs.models import ErrorGroup, Event, Job, Queue, Schedule
+from pgjobs.models import (
+    AuditEntry,
+    ErrorGroup,
+    Event,
+    Job,
+    Override,
+    Queue,
+    Schedule,
+    Worker,
+)
 from tests import tasks
 from tests.operators import make_job, make_worker
 
@@ -98,7 +107,7 @@ def ready_job(person: Person) -> bool:
     make_job("READY", queue_name="mail")
     person.click("Jobs")
     person.click("Ready")
-    return person.sees("its queue is paused since")
+    return person.sees("its queue has been paused since")
 
 
 def retry_of_one_error(person: Person) -> bool:
@@ -190,6 +199,46 @@ def live_job(person: Person) -> bool:
     return person.sees("data-pgjobs-live", "has been running for 4 min")
 
 
+def what_is_wrong(person: Person) -> bool:
+    hours = timezone.now() - timedelta(hours=2)
+    Queue.objects.create(name="mail", paused_at=hours, note="The server moves.")
+    person.click("Overview")
+    return person.sees("Queue mail has been paused for 2 h", "The server moves.")
+
+
+def limit_of_a_queue(person: Person) -> bool:
+    Queue.objects.create(name="mail")
+    person.click("Queues")
+    person.click("mail", within='id="result_list"')
+    person.submit('name="max_running"', max_running="5")
+    return Queue.objects.get().max_running == 5
+
+
+def pause_of_a_task(person: Person) -> bool:
+    sync("default", declared())
+    person.click("Tasks")
+    person.submit('id="searchbar"', q="tests.add")
+    person.click("tests.add", within='id="result_list"')
+    person.click("Change at run time")
+    person.submit('name="note"', paused="on", lasts="0")
+    return Override.objects.filter(key="tests.add").exists()
+
+
+def quiet_worker(person: Person) -> bool:
+    make_worker("station")
+    person.click("Workers")
+    person.click("station", within='id="result_list"')
+    person.click("Quiet")
+    person.submit(BUTTON)
+    return Worker.objects.get().wanted == "quiet"
+
+
+def who_did_it(person: Person) -> bool:
+    AuditEntry.objects.create(actor="ada", via="page", act="retry", model="job")
+    person.click("Audit entries")
+    return person.sees("ada", "retry")
+
+
 # The review's table: what it takes at most.
 CLICKS: dict[Callable[[Person], bool], int] = {
     waiting_job: 2,
@@ -204,6 +253,11 @@ CLICKS: dict[Callable[[Person], bool], int] = {
     workers: 1,
     search: 2,
     live_job: 3,
+    what_is_wrong: 2,
+    limit_of_a_queue: 3,
+    pause_of_a_task: 5,
+    quiet_worker: 4,
+    who_did_it: 2,
 }
 
 

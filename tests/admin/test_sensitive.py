@@ -11,7 +11,7 @@ from pgjobs import current_job, enqueue, task
 from pgjobs.exceptions import InvalidTask
 from pgjobs.models import Job, TaskDefinition
 from pgjobs.reports.json_text import is_secret
-from pgjobs.reports.secrets import Hiding, hiding, values_of
+from pgjobs.reports.secrets import MOST_VALUES, Hiding, hiding, masked_key, values_of
 from tests.operators import LIST, operator, page_of, text_of
 from tests.processes import drain
 from tests.support.leaks import WRITTEN, in_capitals
@@ -190,6 +190,18 @@ def test_short_value_is_masked_as_a_word_only(value):
 def test_key_within_a_sensitive_value_is_masked():
     hide = hiding((), '{"tokens": {"sk_live_77": {"username": 1}}}')
     assert hide("no sk_live_77 of username") == "no ******** of username"
+
+
+def test_text_is_masked_as_a_whole_beside_more_values_than_are_looked_for():
+    tokens = [f"token-{number:05}" for number in range(MOST_VALUES + 1)]
+    arguments = json.dumps({"tokens": tokens})
+    assert hiding((), arguments)(f"of {tokens[0]}\nand {tokens[-1]}") == "********"
+    assert hiding((), arguments)("") == ""
+    assert masked_key(f"lock-{tokens[-1]}", (), arguments) == "********"
+    some = json.dumps({"tokens": tokens[1:]})
+    assert hiding((), some)(f"of {tokens[1]} and {tokens[-1]}") == (
+        "of ******** and ********"
+    )
 
 
 def test_what_meta_and_unnamed_arguments_hold_is_masked():

@@ -49,6 +49,7 @@ from pgjobs.queue.slices import OLDEST
 from pgjobs.queue.statements import array
 from pgjobs.sql import statement
 from pgjobs.worker.upkeep import pruning
+from pgjobs.worker.upkeep.admission import Admitting
 from tests import harness
 from tests.actors import Hand, OneByOne, admit, execute, hours, job_that_is, survey
 from tests.features.roles.test_sql_roles import GRANTS
@@ -333,7 +334,7 @@ def counted() -> list[dict[str, Any]]:
 
 def hold_paused() -> None:
     """Do what a worker does about pauses, and what it does once it has walked."""
-    chore = HoldPaused()
+    chore = HoldPaused(Admitting())
     for _ in range(3):
         chore.run(cast(Any, SimpleNamespace(execute=execute)))
     first = {"priority": 100, "turn": -1, "limit": 1_000}

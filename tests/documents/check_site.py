@@ -66,6 +66,7 @@ ANSWERS = {
     "pgbouncer": "guides/pgbouncer",
     "pgjobs.E004": "reference/checks",
     "picture of the admin": "admin",
+    "dark": "pictures",
     "prefetch": "reference/commands",
     "priority": "guides/tasks",
     "progress": "reference/api",

@@ -32,7 +32,7 @@ def test_each_relative_link_leads_to_the_commit(build):
     changed = dict(zip(links_of(before), links_of(after), strict=True))
     assert len(changed) > 20
     for link, new in changed.items():
-        kind = "raw" if link.endswith(".png") else "blob"
+        kind = "raw" if link.endswith(".webp") else "blob"
         expected = f"{ADDRESS}/{kind}/c0ffee/{link}"
         assert new == (link if re.match(r"https?:|#", link) else expected)
 

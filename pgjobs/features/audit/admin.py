@@ -127,7 +127,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         "A part of a person's name, of a filter or of a note, or the id of a row"
     )
     change_list_template = "admin/pgjobs/auditentry/change_list.html"
-    when_empty = _("An act of a person appears here.")
+    when_empty = _("What people do appears here.")
     fields = ("full_time", "who", "what", "how_many", "full_chosen", "full_note")
 
     def get_queryset(self, request):

@@ -21,7 +21,7 @@ def differing(seen: Seen, _) -> list[Remark]:
     shown = [version[:VERSION_SHOWN] for version in versions]
     text = gettext(
         "Workers with different code run side by side (versions %(versions)s). They "
-        "declare differently, and for each the first version decides: %(names)s."
+        "declare these differently, and the first version of each counts: %(names)s."
     )
     values = {"versions": ", ".join(shown), "names": ", ".join(names)}
     return [Remark(text % values, "worker")]

@@ -32,7 +32,7 @@ TIMES = (
     (4, _("for 4 hours")),
     (24, _("for a day")),
     (168, _("for a week")),
-    (0, _("no more: it counts again")),
+    (0, _("no longer: it counts again")),
 )
 
 
@@ -40,7 +40,7 @@ class AcknowledgeForm(ActForm):
     hours = forms.TypedChoiceField(
         label=_("Acknowledged"), coerce=int, choices=TIMES, initial=4
     )
-    note = line_of_text(_("Note"), _("Why; shown with the problem."))
+    note = line_of_text(_("Note"), _("Why. Shown with the problem."))
 
 
 ACKNOWLEDGE = Act(
@@ -51,8 +51,8 @@ ACKNOWLEDGE = Act(
     form=AcknowledgeForm,
     label=_("Acknowledge"),
     effect=_(
-        "The problem is still shown, but it counts no more: neither for jobstatus "
-        "--check nor in the metrics, until the time is over."
+        "The problem is still shown, but it does not count until the time is over: "
+        "neither for jobstatus --check nor in the metrics."
     ),
     done=_("Acknowledged: %(name)s."),
 )
@@ -83,7 +83,7 @@ def acknowledge_view(request, admin):
     return admin.confirmation_page(request, ACKNOWLEDGE, form, context)
 
 
-COUNTS_AGAIN = _("No more acknowledged: %(name)s.")
+COUNTS_AGAIN = _("No longer acknowledged: %(name)s.")
 
 
 def sentence(kind: str, subject: str) -> str | None:

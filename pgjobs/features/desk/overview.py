@@ -553,7 +553,7 @@ ACTS: dict[str, Any] = {
     "redeliver": pgettext_lazy("audit trail", "redeliver"),
     "redeliver_all": pgettext_lazy("audit trail", "redeliver to all"),
     "read": pgettext_lazy("audit trail", "read"),
-    "reencrypt": pgettext_lazy("audit trail", "encrypt anew"),
+    "reencrypt": pgettext_lazy("audit trail", "re-encrypt"),
     "replay": pgettext_lazy("audit trail", "replay"),
     "resume": pgettext_lazy("audit trail", "resume"),
     "quiet": pgettext_lazy("audit trail", "quiet"),

@@ -55,8 +55,10 @@ def failed(shown: Links, hour: list[Sums]) -> Number:
     )
     note = gettext("in the last hour")
     if ended:
+        share = number / ended
+        few = 0 < share < 0.01  # of which none would be wrong
         note = gettext("%(share)s of the last hour") % {
-            "share": f"{number / ended:.0%}"
+            "share": f"{share:.1%}" if few else f"{share:.0%}"
         }
     url = shown.list_of("job", status=Status.FAILED, ended="hour")
     return Number(_("Failed"), f"{number:,}", note, url, is_bad=number > 0)

@@ -25,7 +25,7 @@ from .links import Link
 from .people import actor_of
 from .tables import Wait
 
-OVER = _("This link is over")
+OVER = _("This link has expired")
 # What is said in each state but that of an open form: a heading, a text, and the HTTP
 # status.
 STATES = {
@@ -33,8 +33,12 @@ STATES = {
     "yours": (_("Thank you"), _("You have answered this already."), 410),
     "answered": (OVER, _("This has been answered already."), 410),
     "over": (OVER, _("The time to answer is over."), 410),
-    "ended": (OVER, _("The job has ended, and needs no answer any more."), 410),
-    "retried": (OVER, _("The job has begun anew, and its old links ended."), 410),
+    "ended": (OVER, _("The job has ended and no longer needs an answer."), 410),
+    "retried": (
+        OVER,
+        _("The job has started again, and its old links no longer work."),
+        410,
+    ),
     "gone": (OVER, _("The job has been deleted."), 410),
     "unasked": (
         _("Nothing to answer yet"),
@@ -46,7 +50,7 @@ STATES = {
     ),
     "open": (
         _("Your answer is not stored"),
-        _("The job has changed in this moment. Open this link again, and answer anew."),
+        _("The job has just changed. Open this link again, and answer again."),
         409,
     ),
 }

@@ -81,7 +81,7 @@ def left_of(found: Found, stores: bool) -> list[str]:
         left.append(f"{found.rows} rows were held by others: run the command again.")
     if found.running:
         left.append(
-            f"{found.running} jobs run whose values stand in the clear: run the "
+            f"{found.running} jobs run with values that are not encrypted: run the "
             "command again once they have ended."
         )
     return left

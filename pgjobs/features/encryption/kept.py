@@ -13,7 +13,7 @@ from ...tasks import tables
 from .sealing import MARK, RESULT, Seal, opened, seal_of, step
 from .stored import opened_texts
 
-MOST_VALUES = 200  # steps or answers
+MOST_VALUES = 200  # steps or answers that a page shows
 
 
 class Kept(NamedTuple):
@@ -22,23 +22,23 @@ class Kept(NamedTuple):
     text: str  # JSON
 
 
-def kept_of(job: Any, mark: Any) -> Iterator[Kept]:
-    """Yield what a job keeps, opened. Raises EncryptionError."""
+def kept_of(job: Any, mark: Any, most: int | None = MOST_VALUES) -> Iterator[Kept]:
+    """Yield what a job keeps, opened; None: all of it. Raises EncryptionError."""
     seal = seal_of(mark)
     database = job._state.db
     steps = tables.Step.objects.using(database).filter(
         job=job.pk, return_value__isnull=False
     )
-    for name, text in named_texts(steps, "return_value"):
+    for name, text in named_texts(steps, "return_value", most):
         yield Kept("step", name, step_text(seal, name, text))
     answers = tables.Answer.objects.using(database).filter(job=job.pk)
-    for name, text in named_texts(answers, "value"):
+    for name, text in named_texts(answers, "value", most):
         yield Kept("answer", name, text_at(seal, step(name), text))
 
 
-def named_texts(values: QuerySet, column: str) -> Any:
+def named_texts(values: QuerySet, column: str, most: int | None) -> Any:
     text = Cast(column, TextField())
-    return values.order_by("pk").values_list("name", text)[:MOST_VALUES]
+    return values.order_by("pk").values_list("name", text)[:most]
 
 
 def text_at(seal: Seal | None, place: str, text: str) -> str:
@@ -84,6 +84,6 @@ def secrets_of(job: Any) -> list[str]:
         return []
     texts = list(opened_texts(dump(job.args), dump(job.kwargs), job.keys))
     try:
-        return [*texts, *(each.text for each in kept_of(job, mark))]
+        return [*texts, *(each.text for each in kept_of(job, mark, None))]
     except EncryptionError:
         return texts

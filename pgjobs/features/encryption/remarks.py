@@ -1,4 +1,4 @@
-"""How many jobs of encrypted tasks stand in the clear."""
+"""How many jobs of encrypted tasks are not encrypted."""
 
 from django.utils.translation import ngettext
 
@@ -15,10 +15,10 @@ def in_the_clear(seen: Seen, limit: None) -> list[Remark]:
     if not number:
         return []
     text = ngettext(
-        "Of the newest jobs, %d has encrypted arguments that stand in the clear. Run: "
-        "manage.py reencryptjobs",
-        "Of the newest jobs, %d have encrypted arguments that stand in the clear. Run: "
-        "manage.py reencryptjobs",
+        "Of the newest jobs, %d has arguments that should be encrypted and are not. "
+        "Run: manage.py reencryptjobs",
+        "Of the newest jobs, %d have arguments that should be encrypted and are not. "
+        "Run: manage.py reencryptjobs",
         number,
     )
     return [Remark(text % number, "job")]
@@ -29,7 +29,7 @@ ROLE_VIEWS = (Report("in_the_clear", IN_THE_CLEAR, ("number",)),)
 ALERTS = (
     Alert(
         "encrypted_in_clear",
-        "Of the newest jobs some have encrypted arguments that stand in the clear.",
+        "Some of the newest jobs have arguments that should be encrypted and are not.",
         in_the_clear,
     ),
 )

@@ -59,7 +59,7 @@ def by_ids(deliver: Callable[[EventQuerySet], Changed]) -> Callable[..., Changed
 DONE = ngettext_lazy(
     "%(count)d delivery runs again.", "%(count)d deliveries run again.", "count"
 )
-LEFT = _("%(count)d left as they are.")
+LEFT = _("%(count)d left unchanged.")
 
 REDELIVER = Act(
     verb="redeliver",

@@ -51,7 +51,9 @@ def held_back(names: Iterable[str]) -> Iterator[str]:
         values: dict[str, Any] = {"queue": excerpt(name, LONGEST_SHOWN)}
         if queue and queue.paused_at is not None:
             values["time"] = moment(queue.paused_at)
-            text = _("The queue %(queue)s is paused since %(time)s: they wait there.")
+            text = _(
+                "The queue %(queue)s has been paused since %(time)s: they wait there."
+            )
             yield text % values
         if not any(worker.serves(name) for worker in workers):
             yield _("No worker serves the queue %(queue)s.") % values

@@ -6,6 +6,7 @@ from time import monotonic
 from ...queue.statements import Execute
 from ...sql import statement
 from ...worker.connections.connection import OwnConnection
+from ...worker.upkeep.admission import SWEEP, Admitting
 from ...worker.upkeep.chore import Chore, Effects, when
 
 logger = logging.getLogger("pgjobs.worker")
@@ -24,6 +25,7 @@ class HoldPaused(Chore):
     """
 
     name = "overrides"
+    takes = ("admitting",)
     for_all = True
     channel = CHANNEL
     asks = when(
@@ -33,8 +35,9 @@ class HoldPaused(Chore):
         " WHERE line > 'paused ' AND line < 'paused!')"
     )
 
-    def __init__(self) -> None:
+    def __init__(self, admitting: Admitting) -> None:
         super().__init__()
+        self.admitting = admitting
         self.place: tuple[int, int] | None = None  # None: no walk has begun
         self.ids: list[int] = []  # of the pauses for which it walks
         self.is_last = False  # nothing can come behind it
@@ -45,6 +48,8 @@ class HoldPaused(Chore):
         ((ended,),) = execute(statement("end_overrides"), limit)
         if ended:
             logger.info("Ended overrides=%s", ended)
+            # A lower limit has kept jobs back, and no end of a job frees its key.
+            self.admitting.hear(SWEEP)
         ((let_go,),) = execute(statement("let_go"), limit)
         has_more = self.walk(execute) or let_go >= AT_ONCE or ended >= AT_ONCE
         self.done(monotonic(), again_at_once=has_more)

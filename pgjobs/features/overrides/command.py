@@ -29,7 +29,7 @@ from .queue import (
     Wish,
     current,
     ends_in,
-    of_keys,
+    keys_in_force,
     of_tasks,
     set_override,
     wish_of,
@@ -37,6 +37,7 @@ from .queue import (
 from .tables import Kind, Override
 
 MOST_LISTED = 1_000  # tasks, and keys
+ALL = "--limit shows more."
 KEYED = ("lock", "limit", "rate")
 TITLES = ("task", "queue", "max_running", "rate", "state")
 VERBS = {
@@ -56,6 +57,13 @@ class Command(QueueCommand):
     def add_arguments(self, parser):
         verbs, listing = add_verbs(parser, "tasks", **examples_of("tasks list"))
         listing.add_argument("names", nargs="*", metavar="TASK", help="only these")
+        listing.add_argument(
+            "--limit",
+            type=whole_number,
+            default=MOST_LISTED,
+            metavar="N",
+            help="the most tasks, and the most keys (default: %(default)s)",
+        )
         for verb, text in VERBS.items():
             each = verbs.add_parser(verb, help=text, **examples_of(f"tasks {verb}"))
             add_subject(each)
@@ -94,12 +102,15 @@ class Command(QueueCommand):
         definitions = TaskDefinition.objects.using(alias).order_by("name")
         if names:
             definitions = definitions.filter(name__in=names)
-        tasks = list(definitions[:MOST_LISTED])
+        limit = options.get("limit") or MOST_LISTED
+        tasks = list(definitions[:limit])
         overrides = of_tasks(alias, [task.name for task in tasks])
-        keys = [] if names else of_keys(alias, MOST_LISTED)
+        changed = keys_in_force(alias)
+        keys = [] if names else list(changed[:limit])
         if (more := definitions.count() - len(tasks)) > 0:
-            left = number_of("more task", more)
-            self.stderr.write(f"And {left}: name those that you want to see.")
+            self.stderr.write(f"And {number_of('more task', more)}: {ALL}")
+        if keys and (more := changed.count() - len(keys)) > 0:
+            self.stderr.write(f"And {number_of('more key', more)}: {ALL}")
         if options.get("json"):
             rows = [as_json(task, overrides.get(task.name)) for task in tasks]
             rows += [as_json(None, each) for each in keys]

@@ -64,7 +64,7 @@ class OverrideForm(forms.Form):
     paused = forms.BooleanField(
         label=_("Paused"),
         required=False,
-        help_text=_("Its jobs wait, those to come, too. Running ones go on."),
+        help_text=_("Its jobs wait, and so do new ones. Running jobs go on."),
     )
     max_running = forms.IntegerField(
         label=_("Most running jobs"), required=False, min_value=1, max_value=MOST
@@ -74,7 +74,7 @@ class OverrideForm(forms.Form):
         label=_("Rate"),
         required=False,
         widget=widgets.AdminTextInputWidget,
-        help_text=_("Such as 100/minute. Starts of before count."),
+        help_text=_("Such as 100/minute. Starts already made count."),
     )
     lasts = forms.ChoiceField(label=_("How long"), choices=LASTS, required=False)
     note = forms.CharField(
@@ -82,7 +82,7 @@ class OverrideForm(forms.Form):
         required=False,
         max_length=1_000,
         widget=widgets.AdminTextInputWidget,
-        help_text=_("Why; shown with it."),
+        help_text=_("Why. Shown with it."),
     )
 
     def __init__(self, declared: Declared, sees_keys: bool, data, initial):
@@ -188,7 +188,7 @@ class OverridesMixin(ButtonsAdmin):
         shown = excerpt(f"{Kind(kind).label} {key}", LONGEST_CELL)
         level = messages.SUCCESS if changed else messages.WARNING
         if not changed:
-            text = gettext("%(what)s was like that already.")
+            text = gettext("%(what)s is like that already.")
         self.message_user(request, text % {"what": shown}, level)
         return True
 
@@ -216,15 +216,18 @@ class OverridesMixin(ButtonsAdmin):
     def keys_at_run_time(self, definition: TaskDefinition) -> str:
         """Show the overrides of keys, which jobs of this task may have."""
         url = reverse(NAME, args=(definition.pk,), current_app=self.admin_site.name)
+        found = of_keys(TaskDefinition.objects.db, MOST_KEYS + 1)
         rows = [
             (
                 f"{url}?{urlencode({'kind': each.kind, 'key': each.key})}",
                 excerpt(f"{each.get_kind_display()} {each.key}", LONGEST_CELL),
                 in_words(each, Declared(None, None, None)),
             )
-            for each in of_keys(TaskDefinition.objects.db, MOST_KEYS)
+            for each in found[:MOST_KEYS]
         ]
-        return format_html_join("", '<div><a href="{}">{}</a>: {}</div>', rows)
+        shown = format_html_join("", '<div><a href="{}">{}</a>: {}</div>', rows)
+        left = gettext("There are more. All keys: manage.py tasks")
+        return format_html("{}{}", shown, left if len(found) > MOST_KEYS else "")
 
     def fields_of_overrides(self, request) -> list[str]:
         fields = ["at_run_time"]

@@ -15,7 +15,7 @@ from ...models.definition import TaskDefinition
 from ...queue.statements import execute_on
 from ...sql import statement
 from ...tasks.flow_control import LONGEST_KEY, MOST, RATE, read_rate
-from .tables import Kind, Override
+from .tables import Kind, Override, OverrideQuerySet
 
 
 class Wish(NamedTuple):
@@ -88,7 +88,7 @@ def set_override(
     audited = AuditEntry.objects.db_manager(database).audited
     with audited(actor, via, act, "override", None, chosen, wish.note) as entry:
         with transaction.atomic(using=database):
-            ((id, has_changed, _),) = execute_on(database)(
+            ((id, has_changed, *_),) = execute_on(database)(
                 statement("set_override"), parameters
             )
         entry.object_id, entry.number = id, int(has_changed)
@@ -180,7 +180,11 @@ def of_tasks(database: str, names: Iterable[str]) -> dict[str, Override]:
     return {each.key: each for each in rows.in_force()}
 
 
-def of_keys(database: str, most: int | None = None) -> list[Override]:
-    """Return the overrides of keys, the latest first; all, or so many at most."""
+def of_keys(database: str, most: int) -> list[Override]:
+    """Return the overrides of keys, the latest first, so many at most."""
+    return list(keys_in_force(database)[:most])
+
+
+def keys_in_force(database: str) -> OverrideQuerySet:
     rows = Override.objects.using(database).exclude(kind=Kind.TASK)
-    return list(rows.in_force().order_by("-changed_at")[:most])
+    return rows.in_force().order_by("-changed_at")

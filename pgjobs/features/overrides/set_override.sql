@@ -1,6 +1,7 @@
 -- Store what an operator says of a task or key, and return its id, and whether that
 -- differs from what was there. An override that says nothing is deleted. Workers hear of
--- it, and a rate with a longer period keeps the starts that it has counted for as long.
+-- it, and look at all lines, since a higher limit or rate lets jobs go. A rate with a
+-- longer period keeps the starts that it has counted for as long.
 WITH given AS (
     SELECT %(kind)s::text AS kind, %(key)s::text AS key,
         CASE WHEN %(paused)s::boolean THEN clock_timestamp() END AS paused_at,
@@ -57,6 +58,6 @@ kept AS (
 )
 SELECT coalesce(stored.id, lifted.id, before.id),
     stored.id IS NOT NULL OR lifted.id IS NOT NULL,
-    pg_notify('pgjobs_overrides', '')
+    pg_notify('pgjobs_overrides', ''), pg_notify('pgjobs_admission', 'sweep')
 FROM given
 LEFT JOIN before ON true LEFT JOIN stored ON true LEFT JOIN lifted ON true

@@ -107,7 +107,7 @@ class StateFilter(ChoiceFilter):
         "on": (_("Not paused"), {"paused": False, "orphaned": False}),
         "paused": (_("Paused"), {"paused": True}),
         "orphaned": (_("Gone from the code"), {"orphaned": True}),
-        "broken": (_("Does not fire, for an error"), {"error__gt": ""}),
+        "broken": (_("Does not fire because of an error"), {"error__gt": ""}),
     }
 
 

@@ -34,7 +34,7 @@ WRONG = {
     "name": _("A name has 1 to 200 characters, and no control characters."),
     "every": _("An interval takes 1 s to 100 years."),
     "cron": _(
-        "This is no cron expression of five fields, such as 0 3 * * mon-fri, or it "
+        "This is not a cron expression of five fields, such as 0 3 * * mon-fri, or it "
         "never fires."
     ),
     "timezone": _("No time zone has this name. Europe/Berlin is one."),
@@ -94,7 +94,7 @@ class ScheduleForm(ArgumentsMixin, forms.ModelForm):
                 "Minute, hour, day of month, month, day of week: 0 3 * * mon-fri"
             ),
             "timezone": _("Of the cron: a name such as Europe/Berlin."),
-            "jitter": _("Each run waits so long at most, at random."),
+            "jitter": _("Each run starts later by a random time of at most this."),
         }
 
     def __init__(self, *args, **kwargs):

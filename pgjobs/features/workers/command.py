@@ -9,7 +9,12 @@ from django.core.management.base import CommandError
 from ...base.ids import read_id
 from ...management.auditing import audited
 from ...management.databases import QueueCommand
-from ...management.parameters import add_database, add_verbs, ready_database
+from ...management.parameters import (
+    add_database,
+    add_verbs,
+    ready_database,
+    whole_number,
+)
 from ...management.running import number_of
 from ...management.speaking import examples_of
 from ...management.tables import print_table
@@ -40,7 +45,14 @@ class Command(QueueCommand):
     )
 
     def add_arguments(self, parser):
-        verbs, _ = add_verbs(parser, "workers")
+        verbs, listing = add_verbs(parser, "workers")
+        listing.add_argument(
+            "--limit",
+            type=whole_number,
+            default=MOST_LISTED,
+            metavar="N",
+            help="list at most so many (default: %(default)s)",
+        )
         for verb, text in VERBS.items():
             each = verbs.add_parser(verb, help=text, **examples_of(f"workers {verb}"))
             each.add_argument(
@@ -55,12 +67,16 @@ class Command(QueueCommand):
             if options["verb"] in VERBS:
                 self.act(alias, options["verb"], options)
             else:
-                self.list_workers(alias, bool(options.get("json")))
+                limit = options.get("limit") or MOST_LISTED
+                self.list_workers(alias, limit, bool(options.get("json")))
 
-    def list_workers(self, alias: str, as_json: bool) -> None:
+    def list_workers(self, alias: str, limit: int, as_json: bool) -> None:
         seen = seen_in(alias)
-        jobs, some = Job.objects.using(alias), seen.workers[:MOST_LISTED]
+        jobs, some = Job.objects.using(alias), seen.workers[:limit]
         workers = worker_statuses(jobs, some, seen.now)
+        if (more := len(seen.workers) - len(some)) > 0:
+            left = number_of("more worker", more)
+            self.stderr.write(f"And {left}: --limit shows more.")
         if as_json:
             shown = [asdict(each) | {"state": state_of(each)} for each in workers]
             self.stdout.write(json.dumps(shown, indent=2))
@@ -68,8 +84,6 @@ class Command(QueueCommand):
         otherwise = "No worker is alive. Start one with: manage.py runjobs"
         cells = [row(each) for each in workers]
         print_table(self.stdout, TITLES, cells, otherwise, ("worker", "queues"))
-        if (more := len(seen.workers) - len(some)) > 0:
-            self.stderr.write(f"And {number_of('more worker', more)}.")
 
     def act(self, alias: str, verb: str, options: dict[str, Any]) -> None:
         workers = self.chosen(alias, options["names"], options["all"])
@@ -94,17 +108,35 @@ class Command(QueueCommand):
         alive = seen_in(alias).alive
         if is_all:
             return alive
-        found = [each for name in names for each in alive if is_meant(each, name)]
-        known = {each.name for each in alive}
+        found: dict[int, Worker] = {}
         for name in names:
-            if not any(is_meant(each, name) for each in found):
+            if not (meant := meant_by(name, alive)):
+                known = {each.name for each in alive}
                 text = f"No worker {one_line(name)!r} is alive. {near(name, known)}"
                 raise CommandError(text, returncode=1)
-        return list({each.pk: each for each in found}.values())
+            found |= {each.pk: each for each in meant}
+        return list(found.values())
 
 
-def is_meant(worker: Worker, name: str) -> bool:
-    return worker.name == name or worker.pk == read_id(name.removeprefix("#"))
+def meant_by(name: str, alive: list[Worker]) -> list[Worker]:
+    """Return the workers with this name, or the one with this id.
+
+    Raises CommandError if it is the name of one and the id of another: "#5" is an id.
+    """
+    number = read_id(name.removeprefix("#"))
+    by_id = [each for each in alive if each.pk == number]
+    by_name = [each for each in alive if each.name == name]
+    if not by_name or (by_id and name.startswith("#")):
+        return by_id
+    others = [each for each in by_id if each not in by_name]
+    if others:
+        ids = " or ".join(f"#{each.pk}" for each in [*by_name, *others])
+        text = (
+            f"{one_line(name)!r} is the name of one worker, and the id of "
+            f"{one_line(others[0].name)!r}. Say which one by its id: {ids}."
+        )
+        raise CommandError(text, returncode=1)
+    return by_name
 
 
 def row(worker: WorkerStatus) -> tuple[Any, ...]:

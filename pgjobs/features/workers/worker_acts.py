@@ -14,7 +14,7 @@ from .queue import order
 
 
 class OrderForm(ActForm):
-    audit_note = line_of_text(_("Note"), _("Why; it stands in the audit trail."))
+    audit_note = line_of_text(_("Note"), _("Why. Shown in the audit trail."))
 
 
 def ordering(wanted: str) -> Callable[..., Changed]:
@@ -32,10 +32,10 @@ def is_there(worker: Worker) -> bool:
     return getattr(worker, "health", "") != Health.LOST
 
 
-UNCHANGED = _("%(name)s has ended, or was told so already.")
+UNCHANGED = _("%(name)s has ended, or was already told so.")
 SKIPPED = ngettext_lazy(
-    "%(count)d worker was skipped: it has ended, or was told so already.",
-    "%(count)d workers were skipped: they have ended, or were told so already.",
+    "%(count)d worker was skipped: it has ended, or was already told so.",
+    "%(count)d workers were skipped: they have ended, or were already told so.",
     "count",
 )
 GO_ON = _("Its running jobs go on until they end.")
@@ -83,11 +83,11 @@ STOP_ACT = Act(
     label=_("Stop"),
     bulk_label=_("Stop selected workers"),
     effect=_(
-        "The worker claims no more jobs and ends, as after SIGTERM. What has started "
+        "The worker claims no more jobs and ends, as after SIGTERM. Whatever started "
         "it, such as systemd, Kubernetes or runjobs --processes, may start another one."
     ),
     effect_on_running=_(
-        "Its running jobs may end within its grace (--grace). The others return to the "
+        "Its running jobs have its grace (--grace) to end. The others return to the "
         "queue."
     ),
     done=ngettext_lazy("%(name)s stops.", "%(name)s stop.", "count"),

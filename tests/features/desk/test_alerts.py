@@ -417,7 +417,7 @@ def test_problem_is_acknowledged_on_its_page():
     assert address.replace("&", "&amp;") in page
     assert "This share" not in page
     shown = text_of(client.get(address))
-    assert "Task tests.noop: 10 of 10" in shown and "it counts no more" in shown
+    assert "Task tests.noop: 10 of 10" in shown and "it does not count" in shown
     assert client.post(address, {"hours": "5"}).status_code == 200  # no such choice
     response = client.post(address, {"hours": "4", "note": "known bug"}, follow=True)
     text = text_of(response)

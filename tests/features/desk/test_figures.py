@@ -188,6 +188,15 @@ def test_overview_shows_another_period():
     assert client.get(OVERVIEW, {"period": "\0"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("failed", "share"), [(0, "0%"), (3, "0.3%"), (10, "1%"), (512, "51%")]
+)
+def test_overview_does_not_call_a_few_failures_none(failed, share):
+    make_figure(successful=1_000 - failed, failed=failed)
+    page = text_of(operator("view_job").get(OVERVIEW))
+    assert f"{share} of the last hour" in page
+
+
 def test_charts_need_no_script_and_no_style():
     make_figure(successful=9, task="<script>alert(1)</script>")
     page = text_of(operator("view_job").get(OVERVIEW))

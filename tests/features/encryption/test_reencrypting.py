@@ -166,7 +166,7 @@ def test_running_job_in_the_clear_is_left_and_named():
         output, code = reencrypt()
     plain.refresh_from_db()
     assert plain.kwargs == {"iban": IBAN}
-    assert "1 jobs run whose values stand in the clear" in output
+    assert "1 jobs run with values that are not encrypted" in output
     assert code == 1
 
 

@@ -40,7 +40,7 @@ def test_jobs_in_the_clear_are_counted_and_no_others():
     Job.objects.create(task=bodies.pay.name, kwargs={"iban": IBAN})
     Job.objects.create(task=bodies.pay_all.name, args=["one"])
     (text,) = said()
-    assert text.startswith("Of the newest jobs, 2 have encrypted arguments")
+    assert text.startswith("Of the newest jobs, 2 have arguments that should be")
     call_command("reencryptjobs")
     assert said() == []
 
@@ -52,7 +52,7 @@ def test_job_that_has_one_of_its_two_arguments_in_the_clear_is_counted():
     assert said() == []
     Job.objects.filter(pk=job.pk).update(kwargs={**job.kwargs, "later": IBAN})
     (text,) = said()
-    assert text.startswith("Of the newest jobs, 1 has encrypted arguments")
+    assert text.startswith("Of the newest jobs, 1 has arguments that should be")
     call_command("reencryptjobs")
     job.refresh_from_db()
     assert job.keys["encrypted"]["names"] == [*names, "later"]

@@ -173,7 +173,7 @@ def test_page_says_that_deliveries_are_gone():
     job_of(event, "notify").delete()
     assert "1 delivery is not kept" in text_of(operator(*ALL).get(page(event)))
     Job.objects.all().delete()
-    assert "None is kept any more" in text_of(operator(*ALL).get(page(event)))
+    assert "None is kept any longer" in text_of(operator(*ALL).get(page(event)))
 
 
 def test_payload_is_shown_to_those_who_may_see_arguments_only():

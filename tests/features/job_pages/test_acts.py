@@ -55,7 +55,7 @@ def test_confirmation_shows_a_reason_and_what_would_hold_the_jobs_back(client):
     ]
     said = text_of(choose(client, "retry", jobs))
     assert "The reason of one of them: Declined: no money" in said
-    assert "The queue mail is paused since" in said
+    assert "The queue mail has been paused since" in said
     assert "The queue slow runs at most 3 jobs at once." in said
     assert "No worker serves the queue reports." in said
     assert "is paused" not in text_of(choose(client, "delete", jobs))
@@ -64,7 +64,9 @@ def test_confirmation_shows_a_reason_and_what_would_hold_the_jobs_back(client):
 def test_confirmation_of_one_job_says_what_would_hold_it_back(client):
     Queue.objects.create(name="mail").pause()
     job = make_job(queue_name="mail")
-    assert "The queue mail is paused since" in text_of(client.get(url_of("retry", job)))
+    assert "The queue mail has been paused since" in text_of(
+        client.get(url_of("retry", job))
+    )
 
 
 def test_note_of_an_act_stands_in_the_audit_trail(client):

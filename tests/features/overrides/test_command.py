@@ -141,12 +141,24 @@ def test_list_fits_a_terminal(terminal):  # noqa: F811
     assert max(map(len, terminal.getvalue().splitlines())) <= 80
 
 
-def test_list_is_bounded_and_says_how_many_are_left(monkeypatch):
-    monkeypatch.setattr(command, "MOST_LISTED", 1)
-    errors = StringIO()
-    output = StringIO()
-    call_command("tasks", "list", stdout=output, stderr=errors, no_color=True)
+def test_list_is_bounded_and_says_how_to_see_the_rest():
+    for key in ("a", "b", "c"):
+        run("pause", "--lock-key", key)
+    output, errors = StringIO(), StringIO()
+    how = {"stdout": output, "stderr": errors, "no_color": True}
+    call_command("tasks", "list", "--limit", "1", **how)
     assert CHARGE in output.getvalue()
     assert "shop.mail" not in output.getvalue()
-    said = "And 1 more task: name those that you want to see.\n"
-    assert errors.getvalue() == said
+    assert output.getvalue().endswith("\nlock c: paused\n  " + changed_now())
+    assert errors.getvalue().splitlines() == [
+        "And 1 more task: --limit shows more.",
+        "And 2 more keys: --limit shows more.",
+    ]
+    errors.truncate(0)
+    call_command("tasks", "list", "--limit", "3", **how)
+    assert errors.getvalue() == ""
+
+
+def changed_now() -> str:
+    at = Override.objects.get(key="c").changed_at
+    return f"changed {command.moment(at)}\n"

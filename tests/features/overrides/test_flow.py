@@ -1,15 +1,23 @@
 """Limits and rates that operators change, for jobs that wait and for new ones."""
 
+from math import inf
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from django.db import IntegrityError
 from django.utils import timezone
 
 from pgjobs import enqueue_many
+from pgjobs.features.overrides.chore import HoldPaused
 from pgjobs.features.overrides.queue import Declared, Wish, set_override
 from pgjobs.models import Override, Rate, TaskDefinition
+from pgjobs.queue.admitting import BEGINNING, Position
 from pgjobs.reports.reasons import reasons
+from pgjobs.worker.upkeep.admission import Admitting
 from tests import tasks
-from tests.actors import Hand, admit, pass_time
+from tests.actors import Hand, admit, execute, pass_time, session
 from tests.processes import (
     running_worker,
     shared_queue,
@@ -152,6 +160,36 @@ def test_worker_lets_jobs_go_at_once_when_a_lower_limit_ends(tmp_path):
             wait_for_status(second, "RUNNING", timeout=10)
         finally:
             tasks.let_go(path)
+
+
+def test_end_of_its_time_lets_the_worker_look_at_all_lines_at_once():
+    until = timezone.now() + timezone.timedelta(seconds=0.2)
+    override("limit", "mail", max_running=1, until=until)
+    admitting = Admitting()
+    admitting.position = Position("queue", "line", 7)
+    admitting.sweeps_all, admitting.sweeping.due, admitting.due = False, inf, inf
+    held = HoldPaused(admitting)
+    connection = cast(Any, SimpleNamespace(execute=execute))
+
+    def has_ended() -> bool:
+        held.run(connection)
+        return not Override.objects.exists()
+
+    wait_for(has_ended, "its time is over")
+    assert admitting.is_due(monotonic())
+    assert admitting.begin(monotonic()) == (BEGINNING, True)
+    admitting.sweeps_all = False
+    held.run(connection)
+    assert not admitting.sweeps_all
+
+
+def test_workers_hear_of_a_limit_that_is_raised_or_lifted():
+    with session() as ear:
+        ear.listen("pgjobs_admission")
+        override("limit", "mail", max_running=1)
+        assert ("pgjobs_admission", "sweep") in ear.heard()
+        override("limit", "mail")
+        assert ("pgjobs_admission", "sweep") in ear.heard()
 
 
 # What the code declares

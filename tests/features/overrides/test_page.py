@@ -178,6 +178,7 @@ def test_page_reads_no_more_keys_than_it_shows():
     with CaptureQueriesContext(connection) as seen:
         text = text_of(client.get(page_of(task)))
     assert text.count("key=erp-") == MOST_KEYS
+    assert "There are more. All keys: manage.py tasks" in text
     reading = [each["sql"] for each in seen if "pgjobs_override" in each["sql"]]
     assert reading
     assert all("LIMIT" in sql for sql in reading)

@@ -15,6 +15,7 @@ from pgjobs.features.overrides.queue import Wish, set_override
 from pgjobs.models import AuditEntry, Job, Override
 from pgjobs.reports.reasons import reasons
 from pgjobs.sql import statement
+from pgjobs.worker.upkeep.admission import Admitting
 from tests import harness, tasks
 from tests.actors import (
     WAITING_SESSIONS,
@@ -48,7 +49,7 @@ def lift(kind: str = "task", key: str = "tests.noop") -> bool:
 
 def look(held: HoldPaused | None = None) -> HoldPaused:
     """Do all that the chore has to do now."""
-    held = held or HoldPaused()
+    held = held or HoldPaused(Admitting())
     connection = cast(Any, SimpleNamespace(execute=execute))
     for _ in range(1_000):
         held.run(connection)
@@ -222,7 +223,7 @@ def test_job_of_a_transaction_that_cannot_see_the_pause_is_held(level):
         other.execute(f"BEGIN ISOLATION LEVEL {level}")
         other.execute("SELECT FROM pgjobs_job")
         pause()
-        know(HoldPaused())
+        know(HoldPaused(Admitting()))
         other.execute("INSERT INTO pgjobs_job (task) VALUES ('tests.noop')")
         other.execute(
             "UPDATE pgjobs_job SET status = 'READY', run_after = NULL WHERE id = %s",
@@ -262,7 +263,7 @@ def test_jobs_are_held_in_parts(monkeypatch):
         enqueue_many([bound.bind() for _ in range(15)])
         tasks.echo.using(priority=priority).enqueue(1)
     pause()
-    held = HoldPaused()
+    held = HoldPaused(Admitting())
     held.run(cast(Any, SimpleNamespace(execute=execute)))
     assert Job.objects.waiting().count() <= 10
     look(held)

@@ -91,8 +91,8 @@ def test_schedule_is_made_by_hand():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"cron": "60 * * * *"}, "no cron expression"),
-        ({"cron": "@reboot"}, "no cron expression"),
+        ({"cron": "60 * * * *"}, "not a cron expression"),
+        ({"cron": "@reboot"}, "not a cron expression"),
         ({"cron": "0 0 31 2 *"}, "it never fires"),
         ({"cron": "* " * 5_000}, "at most 200"),
         ({"cron": ""}, "Give an interval or a cron."),

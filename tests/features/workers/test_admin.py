@@ -55,7 +55,7 @@ def test_worker_is_stopped_from_its_page_and_says_so():
     assert '">Stopping</span>' in page
     assert f"{LIST}stop/{worker.pk}/" not in page
     again = client.post(f"{LIST}stop/{worker.pk}/")
-    assert messages_of(again)[-1] == "web1 has ended, or was told so already."
+    assert messages_of(again)[-1] == "web1 has ended, or was already told so."
     assert AuditEntry.objects.count() == 1
 
 

@@ -47,6 +47,16 @@ def test_list_shows_the_state_of_each_worker():
     assert [each["state"] for each in shown] == ["quiet", "stopping", "lost"]
 
 
+def test_list_says_how_many_workers_it_leaves_out(capsys):
+    assert len(run("list", "--limit", "1").splitlines()) == 2
+    said = "And 2 more workers: --limit shows more.\n"
+    assert capsys.readouterr().err == said
+    assert len(json.loads(run("list", "--limit", "1", "--json"))) == 1
+    assert capsys.readouterr().err == said
+    run("list", "--limit", "3")
+    assert capsys.readouterr().err == ""
+
+
 def test_worker_is_quieted_and_resumed_with_entries_of_the_audit_trail():
     assert run("quiet", "web1", "--note", "disk") == "Asked 1 worker to be quiet.\n"
     assert wanted() == ["quiet", "", ""]
@@ -71,6 +81,30 @@ def test_all_living_workers_are_stopped_at_once():
 def test_worker_is_named_by_its_id_too():
     run("stop", f"#{Worker.objects.get(name='web2').pk}")
     assert wanted() == ["", "stop", ""]
+
+
+def test_name_that_is_the_id_of_another_worker_stops_neither():
+    web1 = Worker.objects.get(name="web1")
+    named = make_worker(str(web1.pk), queues="")
+    with pytest.raises(CommandError) as refused:
+        run("stop", str(web1.pk))
+    assert str(refused.value) == (
+        f"'{web1.pk}' is the name of one worker, and the id of 'web1'. Say which one "
+        f"by its id: #{named.pk} or #{web1.pk}."
+    )
+    assert refused.value.returncode == 1
+    assert set(wanted()) == {""}
+    run("stop", f"#{web1.pk}")
+    assert wanted() == ["", "stop", "", ""]
+    run("stop", f"#{named.pk}")
+    assert wanted() == ["stop", "stop", "", ""]
+
+
+def test_name_that_looks_like_an_id_is_the_name_where_no_worker_has_this_id():
+    make_worker("4711", queues="")
+    make_worker("#4712", queues="")
+    run("stop", "4711", "#4712")
+    assert wanted() == ["stop", "stop", "", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 -- Lift a batch of the overrides whose time is over, with an entry in the audit trail. They
--- have counted no more since then. What a lower limit or rate has kept back is admitted
--- when a job of its key ends, or by the next sweep.
+-- have counted no more since then. What a lower limit or rate has kept back is found by a
+-- sweep, which the worker that calls this begins at once.
 CREATE OR REPLACE FUNCTION pgjobs_end_overrides(most integer) RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
