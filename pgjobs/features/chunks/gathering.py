@@ -41,7 +41,9 @@ class SharedCall:
 
     def __init__(self, jobs: Sequence[ClaimedJob], runs_alone: bool):
         self.runs_alone = runs_alone
-        self.members = list(map(Member._make, jobs))
+        self.members = [
+            job if type(job) is Member else Member._make(job) for job in jobs
+        ]
         self.places = {job.lease_token: n for n, job in enumerate(jobs)}
         self.cancelled: set[int] = set()  # tokens of members that were asked to stop
         self.execution: Calling | None = None  # while it runs
@@ -163,10 +165,10 @@ def gather(
     )
     ((marked, runs_alone, *_), *_) = rows
     joined = [others[id] for id in marked or () if id != first.id]
-    claimed = [begun(ClaimedJob._make(row[2:])) for row in rows if row[2] is not None]
+    claimed = [begun(Member._make(row[2:])) for row in rows if row[2] is not None]
     return SharedCall([first, *in_claim_order(joined + claimed)], bool(runs_alone))
 
 
-def begun(job: ClaimedJob) -> ClaimedJob:
+def begun(job: Member) -> Member:
     """Return a job that need not have waited until its `chunk_wait` was over."""
     return job._replace(waited=0.0) if (job.waited or 0.0) < 0 else job
