@@ -23,6 +23,7 @@ from .new_job import NewJob
 logger = logging.getLogger("pgjobs.meta")
 
 LARGEST = 2_000  # bytes of JSON. PostgreSQL writes it with spaces, and takes 4,000.
+OWN = "metadata"  # the entry that a job does not hand on
 
 Source = ContextVar[Any] | Callable[[], Any]
 # What other modules add, such as `pgjobs.contrib.otel`.
@@ -37,9 +38,22 @@ inherited: ContextVar[dict[str, Any]] = ContextVar("pgjobs_inherited_meta")
 
 
 def with_meta(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-    """Return new jobs with what they take along from here."""
+    """Return new jobs with what they take along from here, beside their own."""
     meta = collected()
-    return [new_job._replace(meta=meta) for new_job in new_jobs] if meta else new_jobs
+    if meta is None:
+        return new_jobs
+    return [new_job._replace(meta=both(meta, new_job.meta)) for new_job in new_jobs]
+
+
+def both(meta: str, own: str | None) -> str:
+    """Return what a job takes along and its own as one text; raise ValueError."""
+    together = meta if own is None else dump({**json.loads(meta), **json.loads(own)})
+    if own is not None and (size := len(together.encode())) > LARGEST:
+        raise ValueError(
+            f"The job's {OWN} and what it takes along would be {size} bytes, and may "
+            f"be {LARGEST}."
+        )
+    return together
 
 
 def collected() -> str | None:
@@ -136,7 +150,8 @@ def restore(context: Context, job_id: int, meta: dict[str, Any]) -> None:
 def handed_on(job_id: int, meta: dict[str, Any]) -> dict[str, Any]:
     """Return what a job hands on to those that it enqueues."""
     # All jobs that this job leads to carry the same correlation id.
-    return {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
+    meta = {"correlation_id": f"job-{job_id}", **meta, "parent_id": job_id}
+    return {name: value for name, value in meta.items() if name != OWN}
 
 
 def variable_of(path: str) -> ContextVar[Any] | None:

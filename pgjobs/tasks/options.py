@@ -124,6 +124,10 @@ class OwnOptions(FlowControl, Destination, Unique):
             error, self.no_retry_on
         )
 
+    def wait_after(self, failures: int, error: BaseException) -> float | None:
+        """Return the seconds until the next attempt; None if there is to be none."""
+        return non_negative_seconds("backoff", self.backoff(failures))
+
     def new_job(self, task_name: str, stored: Stored) -> NewJob:
         """Return a job with these arguments, without its keys and dependencies."""
         # Many may be made at a time, and `NewJob(...)` would take four times as long.

@@ -3,10 +3,12 @@
 A worker calls the body of one: the task, with all that Django adds.
 """
 
+import copy
 import inspect
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import Any, Literal
@@ -15,12 +17,14 @@ from asgiref.sync import sync_to_async
 
 from ... import signals
 from ...base.moments import aware
-from ...exceptions import InvalidTask
+from ...base.texts import in_a_log
+from ...exceptions import InvalidTask, non_negative_seconds
 from ...queue.new_job import NewJob
 from ...tasks.arguments import Stored
 from ...tasks.options import Options
 from ...tasks.running_job import current_job
 from ...tasks.task import Task as NativeTask
+from .backoff import takes_error
 from .compat import (
     Task,
     TaskContext,
@@ -29,11 +33,17 @@ from .compat import (
     only_logs,
     task_started,
 )
+from .declare import PROPOSED
+from .metadata import own_meta, save_metadata
 from .plain_signature import PlainSignature, json_form
 from .results import JobResult
 
+logger = logging.getLogger("pgjobs.tasks")
+
 SEPARATOR = ":"
 NOTHING_SAID = ("default", 0, None)  # about queue, priority and time
+# The result of the job that runs here, as it was when it began.
+begun: ContextVar[JobResult] = ContextVar("pgjobs_result_as_it_began")
 
 
 class UnstorableResult:
@@ -47,7 +57,39 @@ class UnstorableResult:
 
 
 class JobContext(TaskContext):
-    """What Django gives a task, and all that `current_job()` can do."""
+    """What Django gives a task, and all that `current_job()` can do.
+
+    And `metadata`, a dict whose changes are saved when the attempt ends.
+    """
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.task_result.metadata
+
+    def save_metadata(self) -> None:
+        """Save the metadata now. Raises ValueError, and LeaseLost."""
+        save_metadata(current_job(), self.metadata)
+        self.remember()
+
+    async def asave_metadata(self) -> None:
+        """Save the metadata now. Raises ValueError, and LeaseLost."""
+        await sync_to_async(self.save_metadata)()
+
+    def remember(self) -> None:
+        object.__setattr__(self, "stored", copy.deepcopy(self.metadata))
+
+    def save_changes(self) -> None:
+        """Save the metadata if it has changed since it was read or saved."""
+        if self.metadata != self.stored:
+            self.save_metadata()
+
+    def save_after_error(self) -> None:
+        """Save what has changed; the error of the task matters more than one of it."""
+        try:
+            self.save_changes()
+        except Exception:
+            name = in_a_log(self.task_result.task.module_path)
+            logger.exception("The metadata of a job of %s is lost", name)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -72,9 +114,18 @@ def plain_callable(task: "TaskAdapter") -> Callable:
     def body(*args, **kwargs):
         if is_start_heard():
             announce_started(task)
-        if takes_context:
-            args = (context_of(task), *args)
-        return json_of(function(*args, **kwargs))
+        if task.asks_result:
+            begun.set(result_here(task))
+        if not takes_context:
+            return json_of(function(*args, **kwargs))
+        context = context_here()
+        try:
+            value = function(context, *args, **kwargs)
+        except BaseException:
+            context.save_after_error()
+            raise
+        context.save_changes()
+        return json_of(value)
 
     return body
 
@@ -88,9 +139,18 @@ def async_callable(task: "TaskAdapter") -> Callable:
             await sync_to_async(announce_started)(task)
         elif is_start_heard():
             announce_started(task)
-        if takes_context:
-            args = (await sync_to_async(context_of)(task), *args)
-        return json_of(await function(*args, **kwargs))
+        if task.asks_result:
+            begun.set(await sync_to_async(result_here)(task))
+        if not takes_context:
+            return json_of(await function(*args, **kwargs))
+        context = context_here()
+        try:
+            value = await function(context, *args, **kwargs)
+        except BaseException:
+            await sync_to_async(context.save_after_error)()
+            raise
+        await sync_to_async(context.save_changes)()
+        return json_of(value)
 
     return body
 
@@ -104,11 +164,18 @@ def announce_started(task: "TaskAdapter") -> None:
     signals.send(task_started, task.sender, task_result=result)
 
 
-def context_of(task: "TaskAdapter") -> TaskContext:
-    """Return what a task learns of its job: one query."""
+def result_here(task: "TaskAdapter") -> JobResult:
+    """Return the result of the job that runs here: one query."""
     result = JobResult.running(task, current_job())
     result.load()  # an async task could not send the query
-    return JobContext(task_result=result)
+    return result
+
+
+def context_here() -> JobContext:
+    """Return what a task learns of its job."""
+    context = JobContext(task_result=begun.get())
+    context.remember()
+    return context
 
 
 def json_of(value: Any) -> Any:
@@ -145,6 +212,17 @@ class AdapterOptions(Options):
             )
         super().check(function)
 
+    @cached_property
+    def takes_error(self) -> bool:
+        """Whether the backoff takes the exception and the result."""
+        return takes_error(self.backoff)
+
+    def wait_after(self, failures: int, error: BaseException) -> float | None:
+        if not self.takes_error:
+            return super().wait_after(failures, error)
+        wait = self.backoff(error, begun.get().ended_by(error))  # type: ignore[call-arg, arg-type]
+        return None if wait is None else non_negative_seconds("backoff", wait)
+
     def retries(self, error: BaseException) -> bool:
         # Another attempt would do again what this one has done.
         return not UnstorableResult.caused(error) and super().retries(error)
@@ -170,6 +248,8 @@ class TaskAdapter(NativeTask[..., Any, Any]):
         self.declarations = defaultdict(list)
         self.given_options = frozenset()
         self.original = self
+        # The task, or its backoff, wants to know the result as it begins.
+        self.asks_result = declared.takes_context or options.takes_error
         self.function = self.signed = make_callable(self)
         options.check(self.function)
 
@@ -179,8 +259,11 @@ class TaskAdapter(NativeTask[..., Any, Any]):
 
     def new_job(self, task: Task, stored: Stored, args: tuple, kwargs: dict) -> NewJob:
         """Return the job of an enqueued task. Raises InvalidTask, InvalidArguments."""
-        chosen = self.chosen(getattr(task, "options", {}))
+        given = getattr(task, "options", {})
+        chosen = self.chosen(given)
         job = chosen.options.new_job(self.name, stored)
+        if "metadata" in given:
+            job = job._replace(meta=own_meta(given["metadata"]))
         if (task.queue_name, task.priority, task.run_after) != NOTHING_SAID:
             job = job._replace(
                 queue_name=task.queue_name,
@@ -199,7 +282,8 @@ class TaskAdapter(NativeTask[..., Any, Any]):
         changes = {
             name: value
             for name, value in options.items()
-            if name not in declared or declared[name] is not value
+            if name not in PROPOSED
+            and (name not in declared or declared[name] is not value)
         }
         return self.using(**changes) if changes else self  # type: ignore[return-value]
 

@@ -15,11 +15,25 @@ from django.utils import timezone
 from ...base.texts import in_a_log
 from ...exceptions import InvalidTask as InvalidOption
 from .adapter import AdapterOptions, TaskAdapter
+from .backoff import check_backoff
 from .compat import InvalidTask, Task
-from .declare import DECLARABLE, PER_JOB, check_declared, options_of
+from .declare import (
+    DECLARABLE,
+    ON_COMMIT,
+    PER_JOB,
+    PROPOSED,
+    check_declared,
+    options_of,
+)
 from .task_lookup import declared_paths, find_declared, import_declared, is_importable
 
-EXTRAS = DECLARABLE | PER_JOB
+EXTRAS = DECLARABLE | PER_JOB | {ON_COMMIT}
+# Settings of a backend that are discussed for Django. OPTIONS counts more.
+PROPOSED_SETTINGS = {
+    "MAX_ATTEMPTS": "max_attempts",
+    "BACKOFF": "backoff",
+    "ENQUEUE_ON_COMMIT": ON_COMMIT,
+}
 NO_OPTIONS: Mapping[str, Any] = {}
 logger = logging.getLogger("pgjobs.tasks")
 
@@ -52,8 +66,9 @@ class PgJobsTask(Task):
         of pgjobs that belong to a job. None leaves an option as it is.
         """
         changes = {name: value for name, value in changes.items() if value is not None}
-        given = {name: changes.pop(name) for name in EXTRAS & changes.keys()}
-        if wrong := given.keys() - PER_JOB:
+        extras = EXTRAS | PROPOSED
+        given = {name: changes.pop(name) for name in extras & changes.keys()}
+        if wrong := given.keys() - PER_JOB - PROPOSED:
             raise InvalidTask(
                 f".using has no option {', '.join(sorted(map(repr, wrong)))}: it "
                 "belongs to the task. Declare it by @task_options."
@@ -121,10 +136,14 @@ class Adapters:
 
     @property
     def for_all(self) -> Given:
-        return {
-            name: value
-            for name, value in self.given.items()
-            if name not in ("database", "tasks")
+        named = {
+            option: self.params[name]
+            for name, option in PROPOSED_SETTINGS.items()
+            if name in self.params
+        }
+        given = self.given.items()
+        return named | {
+            name: value for name, value in given if name not in ("database", "tasks")
         }
 
     # Tasks
@@ -209,7 +228,7 @@ class Adapters:
         for name, replaced in (("unique", "unique_key"), ("unique_key", "unique")):
             if name in declared and replaced not in declared:
                 chosen.pop(replaced, None)
-        return AdapterOptions(**chosen)
+        return made_of(chosen)
 
     def check_options(self, function: Callable, declared: Given) -> None:
         """Raise pgjobs' InvalidTask for options that a task cannot have."""
@@ -222,13 +241,21 @@ class Adapters:
         if not isinstance(self.given, Mapping) or not isinstance(self.by_task, Mapping):
             raise ImproperlyConfigured("OPTIONS and OPTIONS['tasks'] must be dicts.")
         check_declared("OPTIONS", self.for_all)
-        AdapterOptions(**self.for_all)
+        made_of(self.for_all)
         for path, options in self.by_task.items():
             where = f"OPTIONS['tasks'][{path!r}]"
             if not isinstance(options, Mapping):
                 raise ImproperlyConfigured(f"{where} must be a dict, got {options!r}.")
             check_declared(where, options)
-            AdapterOptions(**{**self.for_all, **options})
+            made_of({**self.for_all, **options})
+
+
+def made_of(chosen: Given) -> AdapterOptions:
+    """Return the options of pgjobs among those that were chosen."""
+    if "backoff" in chosen:
+        check_backoff(chosen["backoff"])
+    own = {name: value for name, value in chosen.items() if name not in PROPOSED}
+    return AdapterOptions(**own)
 
 
 def traits_of(task: Task) -> tuple:

@@ -35,6 +35,7 @@ from .compat import (
     task_enqueued,
 )
 from .finished_signals import FinishedSignals
+from .metadata import metadata_of
 from .plain_signature import normalized
 from .results import JobResult, like, read_result_id, result_id, stand_in, stored_result
 from .task_lookup import import_declaring_modules
@@ -99,6 +100,7 @@ class PgJobsBackend(BaseTaskBackend):
     supports_async_task = True
     supports_get_result = True
     supports_priority = True
+    supports_metadata = True  # as it is proposed for Django
 
     def __init__(self, alias: str, params: dict[str, Any]):
         super().__init__(alias, params)
@@ -179,6 +181,7 @@ class PgJobsBackend(BaseTaskBackend):
                 "errors": [],
                 "worker_ids": [],
                 "_return_value": None,
+                "metadata": metadata_of(job.meta),
             }
         )
 

@@ -15,6 +15,7 @@ if django.VERSION >= (6, 0):
     from django.tasks import task_backends
     from django.tasks.backends.base import BaseTaskBackend
     from django.tasks.base import (
+        TASK_REFRESH_ATTRS,
         Task,
         TaskContext,
         TaskError,
@@ -36,6 +37,7 @@ else:
     from django_tasks import task_backends
     from django_tasks.backends.base import BaseTaskBackend
     from django_tasks.base import (
+        TASK_REFRESH_ATTRS,
         Task,
         TaskContext,
         TaskError,
@@ -56,6 +58,7 @@ else:
     from django_tasks.utils import normalize_json
 
 __all__ = [
+    "TASK_REFRESH_ATTRS",
     "BaseTaskBackend",
     "InvalidTask",
     "Task",

@@ -8,12 +8,17 @@ from typing import Any, TypeVar
 
 from ...exceptions import InvalidTask
 from ...tasks.options import JOB_OPTIONS, TASK_OPTIONS, check_known
+from .backoff import check_backoff
 
 F = TypeVar("F", bound=Callable)
 
 ATTRIBUTE = "pgjobs_options"
 # Django's own task has these, or nothing in Django's API corresponds to them.
 LEFT_TO_DJANGO = {"queue_name", "priority", "run_after", "dependencies", "write_all"}
+# Names that are discussed for Django, and that pgjobs' own tasks do not have. Every job
+# is inserted in the caller's transaction, whatever `enqueue_on_commit` says.
+ON_COMMIT = "enqueue_on_commit"
+PROPOSED = {"metadata", ON_COMMIT}
 DECLARABLE = TASK_OPTIONS - LEFT_TO_DJANGO
 PER_JOB = JOB_OPTIONS - LEFT_TO_DJANGO
 
@@ -52,7 +57,14 @@ def options_of(function: Callable) -> Mapping[str, Any]:
 
 def check_declared(where: str, options: Mapping[str, Any]) -> None:
     """Raise InvalidTask for what a task of Django's cannot declare."""
-    check_known(where, options, DECLARABLE)
+    check_known(where, options, DECLARABLE | {ON_COMMIT})
+    if "backoff" in options:
+        check_backoff(options["backoff"])
+    if not isinstance(options.get(ON_COMMIT), bool | None):
+        raise InvalidTask(
+            f"{where}: {ON_COMMIT} must be True, False or None, got "
+            f"{options[ON_COMMIT]!r}."
+        )
     if options.get("on_conflict") == "skip":
         raise InvalidTask(
             f"{where} cannot have on_conflict='skip': enqueueing must return a result. "

@@ -10,6 +10,7 @@ There job 42 has the result "42". In the database `eu` of the same project it ha
 """
 
 import re
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,15 @@ from ...conf import settings
 from ...exceptions import UnknownTask
 from ...tasks import tables
 from ...tasks.running_job import RunningJob
-from .compat import Task, TaskError, TaskResult, TaskResultStatus, task_backends
+from .compat import (
+    TASK_REFRESH_ATTRS,
+    Task,
+    TaskError,
+    TaskResult,
+    TaskResultStatus,
+    task_backends,
+)
+from .metadata import metadata_of
 
 if TYPE_CHECKING:
     from ...models import Job
@@ -38,7 +47,9 @@ STATUSES = {
     "FAILED": TaskResultStatus.FAILED,
     "CANCELLED": TaskResultStatus.FAILED,
 }
-FIELDS = tuple(each.name for each in fields(TaskResult))
+METADATA = "metadata"  # as it is proposed for Django
+FIELDS = (*(each.name for each in fields(TaskResult)), METADATA)
+REFRESHED = (*TASK_REFRESH_ATTRS, METADATA)
 MOST_ATTEMPTS = 10_000  # that a result lists; a row may claim any number
 UNKNOWN_WORKER = "unknown"
 
@@ -72,7 +83,7 @@ class JobResult(TaskResult):
     A worker announces each job. Receivers rarely look at more than its id.
     """
 
-    __slots__ = ()
+    __slots__ = (METADATA,)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "JobResult":
@@ -102,6 +113,26 @@ class JobResult(TaskResult):
             raise AttributeError(name)
         self.load()
         return object.__getattribute__(self, name)
+
+    def ended_by(self, error: BaseException) -> "JobResult":
+        """Return the result of an attempt that this error has ended."""
+        known = {name: getattr(self, name) for name in FIELDS}
+        errors = [*known["errors"], task_error(error)]
+        return JobResult.of(
+            {**known, "status": TaskResultStatus.FAILED, "errors": errors}
+        )
+
+    def refresh(self) -> None:
+        """Ask the database for what may have changed."""
+        self.take(self.task.get_backend().get_result(self.id))
+
+    async def arefresh(self) -> None:
+        """Ask the database for what may have changed."""
+        self.take(await self.task.get_backend().aget_result(self.id))
+
+    def take(self, newer: TaskResult) -> None:
+        for name in REFRESHED:
+            object.__setattr__(self, name, getattr(newer, name))
 
     def load(self) -> None:
         """Fill in what is missing, but keep what was known when it was made."""
@@ -169,6 +200,7 @@ def stored_result(
             "errors": errors_of(job, attempts),
             "worker_ids": worker_ids_of(job, attempts),
             "_return_value": job.return_value,
+            METADATA: metadata_of(job.meta),
         }
     )
 
@@ -212,6 +244,14 @@ def errors_of(job: "Job", attempts: list[Any]) -> list[TaskError]:
     elif job.status == "FAILED" and job.attempts not in failed:
         errors.append(pgjobs_error("JobFailed", job.reason))
     return errors
+
+
+def task_error(error: BaseException) -> TaskError:
+    kind = type(error)
+    return TaskError(
+        exception_class_path=f"{kind.__module__}.{kind.__qualname__}",
+        traceback="".join(traceback.format_exception(error)),
+    )
 
 
 def error_of(attempt: Any) -> TaskError:

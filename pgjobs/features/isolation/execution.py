@@ -244,10 +244,11 @@ class IsolatedExecution(ThreadExecution):
 
     def crash(self, reason: str) -> Unsuccessful:
         job = self.job._replace(failures=self.job.failures + self.job.crashes)
-        delay = backoff_of(job, self.options)
+        error = WorkerLost(reason)
+        delay = backoff_of(job, self.options, error) or 0.0
         log(logging.ERROR, self.job, f"crashed: {reason}")
         crash = unsuccessful(self.job, "CRASH", reason, delay=delay)
-        return crash._replace(statement="crash", error=WorkerLost(reason))
+        return crash._replace(statement="crash", error=error)
 
     def not_started(self, error: CannotStart) -> Unsuccessful:
         log(logging.ERROR, self.job, f"has no process: {error}")

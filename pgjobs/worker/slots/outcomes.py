@@ -54,21 +54,22 @@ def outcome_of(
             return suspended._replace(statement=error.statement, stores=error.stores)
         case Fail():
             return ended("FAIL", str(error), error)
-        case Retry():
-            delay = error.after
-            if delay is None:
-                delay = backoff_of(job, options)
-            return ended("RETRY", str(error), error, delay)
-    if not options.retries(error):
-        return ended("FAIL", describe(error), error)
-    return ended("RETRY", describe(error), error, backoff_of(job, options))
+        case Retry() if error.after is not None:
+            return ended("RETRY", str(error), error, error.after)
+    is_asked = isinstance(error, Retry)
+    reason = str(error) if is_asked else describe(error)
+    goes_on = is_asked or options.retries(error)
+    delay = backoff_of(job, options, error) if goes_on else None
+    if delay is None:
+        return ended("FAIL", reason, error)
+    return ended("RETRY", reason, error, delay)
 
 
-def backoff_of(job: ClaimedJob, options: Options) -> float:
-    """Return the seconds to wait before the next attempt."""
+def backoff_of(job: ClaimedJob, options: Options, error: BaseException) -> float | None:
+    """Return the seconds to wait before the next attempt; None if there is none."""
     failures = job.failures + 1
     try:
-        return non_negative_seconds("backoff", options.backoff(failures))
+        return options.wait_after(failures, error)
     except BaseException:
         logger.exception(
             "Backoff of task=%s failed, using the default", in_a_log(job.task)

@@ -13,7 +13,12 @@ from django.core import mail
 from django.db import transaction
 from django.utils import timezone
 
-from pgjobs.features.django_tasks.declare import DECLARABLE, PER_JOB
+from pgjobs.features.django_tasks.declare import (
+    DECLARABLE,
+    ON_COMMIT,
+    PER_JOB,
+    PROPOSED,
+)
 from tests.documents.examples import (
     OF_DJANGO_TASKS,
     document,
@@ -143,8 +148,8 @@ def test_page_imports_what_there_is(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_names_options_that_there_are(page):
     known = {
-        "task_options": DECLARABLE,
-        "using": PER_JOB | {"run_after", "priority", "queue_name"},
+        "task_options": DECLARABLE | {ON_COMMIT},
+        "using": PER_JOB | PROPOSED | {"run_after", "priority", "queue_name"},
     }
     text = re.sub(r"timedelta\([^)]*\)", "0", page.read_text())
     for name, options in known.items():

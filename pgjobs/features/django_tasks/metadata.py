@@ -1,0 +1,63 @@
+"""Metadata of a result, as it is proposed for Django.
+
+See https://github.com/django/new-features/issues/141. It is a part of the job's `meta`,
+which the job does not hand on to those that it enqueues.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from ...base.plain_json import check_json, dump
+from ...conf import settings
+from ...exceptions import InvalidTask, LeaseLost
+from ...queue.meta import LARGEST, OWN
+from ...queue.statements import execute_on
+from ...sql import statement
+from ...tasks.running_job import RunningJob
+
+
+def metadata_of(meta: Any) -> dict[str, Any]:
+    """Return the metadata that is a part of `meta`, for the caller to change."""
+    own = meta.get(OWN) if isinstance(meta, Mapping) else None
+    return copy.deepcopy(own) if isinstance(own, dict) else {}
+
+
+def check_metadata(metadata: Any, meta: Mapping[str, Any]) -> None:
+    """Raise ValueError unless metadata can be stored beside the rest of `meta`."""
+    if not isinstance(metadata, dict):
+        raise ValueError(f"metadata must be a dict, got {metadata!r}.")
+    try:
+        check_json(metadata)
+    except ValueError as error:
+        raise ValueError(f"metadata cannot be stored: {error}.") from None
+    size = len(dump({**meta, OWN: metadata}).encode())
+    if size > LARGEST:
+        raise ValueError(
+            f"metadata and what else the job takes along are {size} bytes of JSON, and "
+            f"may be {LARGEST}. Store them elsewhere, and their key in the metadata."
+        )
+
+
+def own_meta(metadata: Any) -> str:
+    """Return the `meta` of a new job with metadata. Raises InvalidTask."""
+    try:
+        check_metadata(metadata, {})
+    except ValueError as error:
+        raise InvalidTask(str(error)) from None
+    return dump({OWN: metadata})
+
+
+def save_metadata(job: RunningJob, metadata: Any) -> None:
+    """Store the metadata of the running job, in its transaction if there is one.
+
+    Raises ValueError, and LeaseLost if the job no longer belongs to this worker.
+    """
+    check_metadata(metadata, job.meta)
+    parameters = {
+        "id": job.id,
+        "lease_token": job.lease_token,
+        "metadata": dump({OWN: metadata}),
+    }
+    if not execute_on(settings.DATABASE)(statement("save_metadata"), parameters):
+        raise LeaseLost(job.id)

@@ -1,0 +1,72 @@
+"""Tasks that use what is proposed for Django, named by what they do."""
+
+from pgjobs import Fail, task_options
+from pgjobs.models import Job
+from tests.standard import task
+
+seen = []  # what backoffs were called with
+
+
+def by_error(exception, task_result):
+    seen.append((exception, task_result))
+    return None if isinstance(exception, LookupError) else 0
+
+
+def fail_first_of(context):
+    if context.attempt == 1:
+        raise ValueError("the first attempt")
+    return context.attempt
+
+
+@task(takes_context=True)
+@task_options(max_attempts=3, backoff=by_error)
+def fail_first(context):
+    return fail_first_of(context)
+
+
+@task(takes_context=True)
+@task_options(max_attempts=3, backoff=by_error)
+async def fail_first_on_the_loop(context):
+    return fail_first_of(context)
+
+
+@task
+@task_options(max_attempts=3, backoff=by_error)
+def not_found():
+    raise LookupError("no such page")
+
+
+@task(takes_context=True)
+def tell(context):
+    return context.metadata
+
+
+@task(takes_context=True)
+@task_options(max_attempts=1)
+def change(context, fails=False):
+    context.metadata["changed"] = True
+    if fails:
+        raise Fail("changed, and failed")
+
+
+@task(takes_context=True)
+async def change_on_the_loop(context):
+    context.metadata["changed"] = True
+    await context.asave_metadata()
+    context.metadata["last"] = 1
+
+
+@task(takes_context=True)
+def spoil(context):
+    context.metadata["spoilt"] = object()
+
+
+@task(takes_context=True)
+def enqueue_another(context):
+    return tell.enqueue().id
+
+
+@task(takes_context=True)
+def lose_and_change(context):
+    Job.objects.get(pk=context.id).fail("an operator was faster")
+    context.metadata["changed"] = True
