@@ -195,6 +195,8 @@ class Snooze(ControlFlow):
     `delay`: seconds or a timedelta. Raises ValueError if it is no duration.
     """
 
+    verdict = "SNOOZE"  # of the worker
+
     def __init__(self, delay: float | timedelta) -> None:
         self.delay = non_negative_seconds("delay", delay)
         super().__init__(f"The task snoozed for {self.delay:g} s.")

@@ -573,6 +573,14 @@ class Working:
             "mark_encrypted", job_id=job.id, lease_token=job.lease_token, marks="{}"
         )
         self.run(
+            "seal_step",
+            job_id=job.id,
+            lease_token=job.lease_token,
+            name="question",
+            return_value="[]",
+        )
+        self.run("save_metadata", id=job.id, lease_token=job.lease_token, metadata="{}")
+        self.run(
             "store_results",
             job_id=job.id,
             lease_token=job.lease_token,

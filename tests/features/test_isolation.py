@@ -43,7 +43,8 @@ TO_BEGIN = {"register_worker", "heartbeat"}
 OF_ONE_JOB = {
     *("steps", "mark_step", "still_owned", "complete"),
     *("drop_answer", "first_life", "keep_parts", "own_version", "refused_jobs"),
-    *("mark_encrypted", "seconds_left", "store_results", "take_wait"),
+    *("mark_encrypted", "save_metadata", "seal_step", "seconds_left"),
+    *("store_results", "take_wait"),
 }
 # Plain jobs cannot run without it.
 CLAIM = {"record_and_claim"}

@@ -50,7 +50,7 @@ from ...reports.task_words import with_own
 from ...reports.texts import block, excerpt
 from ...tasks.registry import registry
 from ...tasks.task import Task
-from ..encryption.stored import opened_arguments
+from ..encryption.stored import enqueue_encrypted, opened_arguments
 from ..overrides.page import OverridesMixin
 from .argument_fields import ArgumentsMixin, MomentField
 
@@ -65,6 +65,9 @@ LONGEST_REASON = 300
 
 class JobForm(ArgumentsMixin, forms.Form):
     """The arguments and options of a new job of the task."""
+
+    encrypted: frozenset[str] = frozenset()  # arguments of the job that it is like
+    fault = ""  # why these cannot be opened
 
     queue_name = forms.CharField(
         label=_("Queue"),
@@ -85,7 +88,22 @@ class JobForm(ArgumentsMixin, forms.Form):
         self.initial["priority"] = task.options.priority
         if like is not None:
             self.initial |= {"queue_name": like.queue_name, "priority": like.priority}
-            self.begin_with(arguments_like(like, task))
+            self.begin_like(like)
+
+    def begin_like(self, job: Job) -> None:
+        """Begin with the arguments of a job, and keep those that are encrypted."""
+        opened: dict[str, Any] = {}
+        try:
+            opened = opened_arguments(job)
+        except EncryptionError as error:
+            self.fault = str(error)
+        self.encrypted = frozenset(opened)
+        self.begin_with(arguments_like(job) | opened, opened)
+
+    def clean(self) -> None:
+        """Refuse what would run without the encrypted arguments of the other job."""
+        if self.fault:
+            raise forms.ValidationError(self.fault)
 
     @property
     def fieldsets(self) -> list[tuple[Any, list]]:
@@ -100,11 +118,12 @@ class JobForm(ArgumentsMixin, forms.Form):
         """
         positional, named = self.given()
         try:
-            enqueued = self.task.using(
+            task = self.task.using(
                 queue_name=self.cleaned_data["queue_name"] or None,
                 priority=self.cleaned_data["priority"],
                 run_after=self.cleaned_data["run_after"],
-            ).enqueue(*positional, **named)
+            )
+            enqueued = enqueue_encrypted(task, positional, named, self.encrypted)
         except InvalidArguments as error:
             self.add_faults(error.faults)
             return None
@@ -115,17 +134,14 @@ class JobForm(ArgumentsMixin, forms.Form):
         return [job for job in jobs if job is not None]
 
 
-def arguments_like(job: Job, task: Task) -> dict[str, Any]:
+def arguments_like(job: Job) -> dict[str, Any]:
     """Return the arguments of a job, without those that are masked for it alone.
 
     Another job would show what is entered in their fields.
     """
-    opened = opened_arguments(job)
     arguments = job.kwargs if isinstance(job.kwargs, dict) else {}
     own = with_own((), dump((job.keys or {}).get(MASKED)))
-    plain = {name: value for name, value in arguments.items() if name not in own}
-    covers = task.options.covers  # of others the form would show the value
-    return plain | {name: each for name, each in opened.items() if covers(name)}
+    return {name: value for name, value in arguments.items() if name not in own}
 
 
 class Parameter(NamedTuple):

@@ -1,6 +1,6 @@
 """Fields for the arguments of a task, made from its signature."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -98,12 +98,15 @@ class ArgumentsMixin:
         """The names of the fields."""
         return [field for field in self.fields if is_argument(field)]
 
-    def begin_with(self, arguments: dict[str, Any]) -> None:
+    def begin_with(
+        self, arguments: dict[str, Any], masked: Collection[str] = ()
+    ) -> None:
+        """Fill the fields; `masked`: arguments that are not shown whatever they are."""
         others = {}
         words = self.task.options.sensitive
         for name, value in arguments.items():
             field = self.fields.get(ARGUMENT + name)
-            if holds_secret({name: value}, words):
+            if name in masked or holds_secret({name: value}, words):
                 self.keep(name, value, field)
             elif field is None:
                 others[name] = value

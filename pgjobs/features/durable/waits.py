@@ -76,7 +76,10 @@ class Waits:
             return None
         try:
             if ways[0].label is None:
-                return ways[0].read(self.job, stored)
+                value = ways[0].read(self.job, stored)
+                if ways[0].kind == "jobs":
+                    self.job.seal_ends(name)
+                return value
             # A deploy may have changed the ways meanwhile.
             by_label = {way.label: way for way in ways}
             label = stored["label"]

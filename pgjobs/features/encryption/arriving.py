@@ -12,7 +12,7 @@ from ...queue.recording import Unsuccessful
 from ...reports.secrets import Hiding
 from ...tasks.sensitive import named_arguments
 from ...worker.slots.outcomes import unsuccessful
-from .keyring import NoKey, keyring
+from .keyring import LATER, NoKey, keyring
 from .marking import marks, store_mark
 from .sealing import (
     MARK,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ...worker.slots.execution import Execution
 
 OWN = "*"  # where the claim puts the mark: see functions/results_of.sql
-LATER = 10.0  # seconds until another worker may have the key
 
 
 def fill_in(execution: "Execution") -> Unsuccessful | None:
@@ -38,13 +37,13 @@ def fill_in(execution: "Execution") -> Unsuccessful | None:
         found = load(job.results) if job.results is not None else {}
         mark = found.pop(OWN, None)
         ends = open_ends(found)
-        if mark is None and (execution.options.encrypted or ends):
-            keyring().first.cipher  # noqa: B018  (raises where nothing can be stored)
+        if mark is None and not (execution.options.encrypted or ends):
+            return None
+        keyring().first.cipher  # noqa: B018  (raises where nothing can be stored)
+        if mark is None:
             mark = {"by": Seal.new().by, "names": []}
             if has_row and not store_mark(job.id, job.lease_token, mark):
                 return unsuccessful(job, "RELEASE", "Another worker has the job.")
-        if mark is None:
-            return None
         args, kwargs = open_arguments(job.args, job.kwargs, mark)
     except NoKey as error:
         lacking = unsuccessful(job, "UNKNOWN", str(error), delay=LATER)

@@ -16,6 +16,7 @@ from .keyring import (
     NO_HASH_KEY,
     NO_KEY,
     NO_PACKAGE,
+    decoded,
     has_package,
     keys_of,
     secret_of,
@@ -48,8 +49,19 @@ def check_list(given: Any) -> None:
 
 
 def check_hash_key(given: Any) -> None:
-    if given is not None:
-        secret_of(given, "the key")
+    if given is None:
+        return
+    secret = secret_of(given, "the key")
+    listed = settings.ENCRYPTION_KEYS
+    if not isinstance(listed, str) and secret in map(decoded, filter(is_text, listed)):
+        raise ValueError(
+            "is one of ENCRYPTION_KEYS, which are changed from time to time. Make one "
+            "of its own."
+        )
+
+
+def is_text(key: Any) -> bool:
+    return isinstance(key, str)
 
 
 def check_tasks() -> Iterator[CheckMessage]:

@@ -5,6 +5,7 @@ from ...management.auditing import audited
 from ...management.parameters import add_database, ready_database
 from ...management.speaking import QuietCommand
 from ...reports.texts import one_line
+from ..moving.tables import Parcel
 from ..schedules.tables import Schedule
 from .keyring import keyring
 from .reencrypting import Found, Outcome, old_keys, reencrypt
@@ -42,9 +43,11 @@ class Command(QuietCommand):
             f"{verb} {first.rows} rows anew, with {first.plain} values that stood in "
             "the clear."
         )
+        moving = on_their_way(database)
         for id in old_keys():
-            self.stdout.write(use_of(id, last))
-        left = [*last.unreadable, *left_of(last, stores), *in_schedules(database)]
+            self.stdout.write(use_of(id, last, bool(moving)))
+        left = [*last.unreadable, *left_of(last, stores), *moving]
+        left += in_schedules(database)
         for line in left[:MOST_NAMED]:
             self.stderr.write(one_line(line))
         if len(left) > MOST_NAMED:
@@ -62,11 +65,11 @@ class Command(QuietCommand):
         return outcome
 
 
-def use_of(id: str, found: Found) -> str:
+def use_of(id: str, found: Found, is_moving: bool) -> str:
     number = found.by_key[id]
     if number:
         return f"Key {id} is in use by {number} values."
-    if found.unreadable:
+    if found.unreadable or is_moving:
         return f"Key {id} is in use by none of the values that can be read."
     return f"Key {id} is out of use: remove it from PGJOBS['ENCRYPTION_KEYS']."
 
@@ -82,6 +85,16 @@ def left_of(found: Found, stores: bool) -> list[str]:
             "command again once they have ended."
         )
     return left
+
+
+def on_their_way(database: str) -> list[str]:
+    """Return what is said if a move has rows, which no table has at the moment."""
+    parcels = Parcel.objects.using(database).values_list("move", flat=True)
+    return [
+        f"Move {move} has rows on their way to another database: let it end, and run "
+        "the command again, in both."
+        for move in parcels.order_by("move").distinct()
+    ]
 
 
 def in_schedules(database: str) -> list[str]:

@@ -30,6 +30,8 @@ NO_PACKAGE = (
 NO_KEY = "PGJOBS['ENCRYPTION_KEYS'] has no key."
 NO_HASH_KEY = "PGJOBS['HASH_KEY'] is not set, which keyed_hash=True needs."
 ASK_AGAIN = 60.0  # seconds between two calls of a callable
+LONGEST_NAMES = 100  # characters, in a key
+LATER = 10.0  # seconds until another worker may have a key
 
 
 class NoKey(EncryptionError):
@@ -66,9 +68,9 @@ class Keyring:
         self.read()
 
     def read(self) -> None:
+        self.read_at = monotonic()  # also if it fails: it is not asked again at once
         self.keys = read_keys(self.given)
         self.by_id = {key.id: key for key in self.keys}
-        self.read_at = monotonic()
 
     @property
     def first(self) -> Key:
@@ -148,22 +150,31 @@ class Held:
     """The keyring of the settings as they are; a test may change them."""
 
     ring: Keyring | None = None
+    lock = Lock()  # so that threads that start together ask once
 
 
 def keyring() -> Keyring:
     """Return the keys of this process. Raises EncryptionError."""
     given = settings.ENCRYPTION_KEYS
-    if Held.ring is None or Held.ring.given is not given:
-        Held.ring = Keyring(given)
-    return Held.ring
+    ring = Held.ring
+    if ring is None or ring.given is not given:
+        with Held.lock:
+            ring = Held.ring
+            if ring is None or ring.given is not given:
+                Held.ring = ring = Keyring(given)
+    return ring
 
 
-def keyed_hash(text: str) -> str:
-    """Return what stands for a key made of encrypted arguments. Raises NoKey."""
+def keyed_hash(text: str, names: Iterable[str]) -> str:
+    """Return what stands for a key made of encrypted arguments of these names.
+
+    Raises NoKey.
+    """
     if settings.HASH_KEY is None:
         raise NoKey(NO_HASH_KEY)
     try:
         secret = secret_of(settings.HASH_KEY, "the key")
     except ValueError as error:
         raise EncryptionError(f"PGJOBS['HASH_KEY']: {error}") from None
-    return f"hmac:{hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()}"
+    digest = hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+    return f"hmac of {', '.join(names)[:LONGEST_NAMES]}:{digest}"

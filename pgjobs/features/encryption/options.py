@@ -90,16 +90,22 @@ class Encryption(OptionGroup):
     def source_of(self, option: str) -> str:
         """Return which encrypted argument a key is made of, or an empty text."""
         key = getattr(self, option, None)
-        if option == "unique":
-            among = self.covering.names if key is True else key or ()
-            found = [name for name in self.covering.names if name in among]
-            if key is True and not found:
-                return "all arguments, of which some are encrypted"
-        elif callable(key):
+        if option != "unique" and callable(key):
             return "what a function takes, encrypted arguments among it"
-        else:
-            found = [name for name in placeholders(key or "") if self.covering(name)]
+        found = self.names_in(option)
+        if key is True and not found:
+            return "all arguments, of which some are encrypted"
         return f"the encrypted argument {found[0]!r}" if found else ""
+
+    def names_in(self, option: str) -> list[str]:
+        """Return the encrypted arguments of which a key is made, as far as it says."""
+        key = getattr(self, option, None)
+        names = self.covering.names
+        if key is True or callable(key):
+            return list(names)
+        if option == "unique":
+            return [name for name in names if name in (key or ())]
+        return [name for name in placeholders(key or "") if self.covering(name)]
 
     def refuse_same(self) -> None:
         """Refuse a dependency that another job's key would be made for."""
@@ -149,7 +155,7 @@ class Encryption(OptionGroup):
         )
         for option in KEYS if self.encrypted else ():
             if option in keys and self.source_of(option):
-                keys[option] = keyed_hash(keys[option])
+                keys[option] = keyed_hash(keys[option], self.names_in(option))
         return keys
 
     def unique_columns(
@@ -158,9 +164,9 @@ class Encryption(OptionGroup):
         columns: dict[str, Any] = super().unique_columns(  # type: ignore[misc]
             signature, args, kwargs, stored
         )
-        is_made_of = self.encrypted and any(map(self.source_of, UNIQUE))
-        if is_made_of and (key := columns.get("unique_key")) is not None:
-            columns["unique_key"] = keyed_hash(key)
+        made_of = [each for each in UNIQUE if self.encrypted and self.source_of(each)]
+        if made_of and (key := columns.get("unique_key")) is not None:
+            columns["unique_key"] = keyed_hash(key, self.names_in(made_of[0]))
         return columns
 
     # What others are told

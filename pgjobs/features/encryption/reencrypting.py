@@ -57,6 +57,7 @@ class ValueRow(NamedTuple):
     value: str
     mark: str | None
     has_labels: bool
+    is_event: bool
 
 
 @dataclass
@@ -221,6 +222,8 @@ class Pass:
             if is_whole(inner):
                 return {**value, "value": self.whole(seal, place, inner)}
             return value  # an event, or its answer came before the mark
+        if row.is_event and not is_whole(value):
+            return value  # its id
         return self.whole(seal, step(row.name), value)
 
     def end(self, end: dict[str, Any]) -> dict[str, Any]:

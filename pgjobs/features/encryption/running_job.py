@@ -1,12 +1,17 @@
 """What a running job encrypts and opens by itself: what its features store."""
 
+import json
 from functools import partial
 from typing import Any
 
-from ...base.plain_json import dump
-from ...exceptions import InvalidStep, LeaseLost
+from ...base.plain_json import dump, dump_checked
+from ...conf import settings
+from ...exceptions import EncryptionError, Fail, InvalidStep, LeaseLost, Snooze
+from ...queue.statements import execute_on
+from ...sql import statement
+from .keyring import LATER, NoKey
 from .marking import store_mark
-from .sealing import RESULT, Seal, opened
+from .sealing import RESULT, SEALED, Seal, opened
 
 
 class Sealing:
@@ -20,6 +25,7 @@ class Sealing:
     id: int
     lease_token: int
     has_row: bool
+    steps: Any
 
     def sealed(self, place: str, text: str | None) -> str | None:
         """Return the JSON text that is stored of a value at a place."""
@@ -29,15 +35,19 @@ class Sealing:
         return self.seal.whole(place, text)
 
     def opened(self, place: str, value: Any) -> Any:
-        """Return what a stored value is. Raises EncryptionError."""
-        plain = opened(self.seal, place, value)
+        """Return what a stored value is. Raises LacksKey and Fail."""
+        plain = opened_here(self.seal, place, value)
         if plain is not value:
             self.hides(dump(plain))
         return plain
 
+    def shows(self, text: str) -> bool:
+        """Whether a text has an encrypted value of the job."""
+        return self.seal is not None and self.hide(text) != text
+
     def refuse_shown(self, what: str, text: str) -> None:
         """Raise InvalidStep for a text in the clear that has such a value."""
-        if self.seal is not None and self.hide(text) != text:
+        if self.shows(text):
             raise InvalidStep(
                 f"{what} has the value of an encrypted argument, and stands in the "
                 "clear. Use an id, or a number."
@@ -52,6 +62,35 @@ class Sealing:
         if self.has_row and not store_mark(self.id, self.lease_token, mark):
             raise LeaseLost(self.id)
         self.seal, self.mark, self.flowing = seal, mark, set()
+
+    def seal_ends(self, name: str) -> None:
+        """Encrypt what plain jobs have returned, in the step of a wait for them.
+
+        The database has stored it as it stands in their rows. A job that dies before
+        this leaves it to its next attempt.
+        """
+        ends = json.loads(self.steps.load()[name])
+        is_open = self.seal is not None and self.has_row and isinstance(ends, list)
+        plain = [end for end in ends if is_open and is_plain(end)]
+        if not plain:
+            return
+        for end in plain:
+            text, seal = dump_checked(end["value"]), Seal.new()
+            self.hides(text)
+            end |= {"value": {SEALED: seal.close(RESULT, text)}, "by": seal.by}
+        self.store_step(name, dump_checked(ends))
+
+    def store_step(self, name: str, text: str) -> None:
+        """Store another text of a step that is done. Raises LeaseLost."""
+        parameters = {
+            "job_id": self.id,
+            "lease_token": self.lease_token,
+            "name": name,
+            "return_value": text,
+        }
+        if not execute_on(settings.DATABASE)(statement("seal_step"), parameters):
+            raise LeaseLost(self.id)
+        self.steps.load()[name] = text
 
     def hides(self, text: str) -> None:
         """Mask a JSON text's values from now on in what the job writes."""
@@ -68,14 +107,39 @@ def as_secret(texts: list[str]) -> str:
     return f'{{"secret":[{",".join(texts)}]}}'
 
 
+class LacksKey(Snooze):
+    """This worker lacks the key of what the job has stored: another one may have it."""
+
+    verdict = "UNKNOWN"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(LATER)
+        self.args = (reason,)
+
+
+def opened_here(seal: Seal | None, place: str, value: Any) -> Any:
+    """Return what a stored value is, in the body of a job. Raises LacksKey and Fail."""
+    try:
+        return opened(seal, place, value)
+    except NoKey as error:
+        raise LacksKey(str(error)) from None
+    except EncryptionError as error:
+        raise Fail(str(error)) from error
+
+
+def is_plain(end: dict[str, Any]) -> bool:
+    """Whether how a job has ended has a result that stands in the clear."""
+    return "by" not in end and end.get("value") is not None
+
+
 def opened_end(job: Any, end: dict[str, Any]) -> dict[str, Any]:
     """Return how a job has ended that this one waited for, with the plain result.
 
-    Raises EncryptionError, and TypeError for what is no end of a job.
+    Raises LacksKey and Fail, and TypeError for what is no end of a job.
     """
     if "by" not in end:
         return end
-    value = opened(Seal(end["by"]), RESULT, end["value"])
+    value = opened_here(Seal(end["by"]), RESULT, end["value"])
     job.begins_to_encrypt()
     job.hides(dump(value))
     return {**{name: end[name] for name in end if name != "by"}, "value": value}

@@ -15,7 +15,7 @@ from ...tasks.destination import check_database
 from ...tasks.flow_control import KEYS, placeholders
 from ...tasks.hints import json_data
 from ...tasks.registry import registry
-from ...tasks.running_job import PublishedEvent, current_job
+from ...tasks.running_job import PublishedEvent, current, current_job
 from ...tasks.task import J, P, R, Task
 from .names import LONGEST_TEXT, NAME, check_pattern
 from .queue import HANDLER_OPTIONS
@@ -67,8 +67,8 @@ def publish(
     return tables.Event.objects.db_manager(database).publish(
         name,
         payload_text({} if payload is None else payload),
-        id_text("aggregate_id", aggregate_id),
-        id_text("correlation_id", correlation_id),
+        shown_id("aggregate_id", aggregate_id),
+        shown_id("correlation_id", correlation_id),
     )
 
 
@@ -124,6 +124,18 @@ def id_text(name: str, value: Any) -> str | None:
     except ValueError as error:
         fault = str(error)
     raise InvalidEvent(f"{name} of an event {fault}.")
+
+
+def shown_id(name: str, value: Any) -> str | None:
+    """Return an id as text; raise InvalidEvent for one with an encrypted value."""
+    text = id_text(name, value)
+    job = current.get(None)
+    if text is not None and job is not None and job.shows(text):
+        raise InvalidEvent(
+            f"{name} of an event has the value of an encrypted argument, and stands in "
+            "the clear. Use an id, or a number."
+        )
+    return text
 
 
 # Subscribing

@@ -46,7 +46,7 @@ def outcome_of(
     ended = partial(unsuccessful, job, hide=hide)
     match error:
         case Snooze():
-            return ended("SNOOZE", str(error), delay=error.delay)
+            return ended(error.verdict, str(error), delay=error.delay)
         case Cancel() | TaskCancelled():
             return ended("CANCEL", str(error))
         case Suspended():

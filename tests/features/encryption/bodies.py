@@ -1,8 +1,10 @@
 """Encrypted tasks whose body a test gives: a worker finds only functions of modules."""
 
 import os
+import sys
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,17 @@ def pay_atomic(iban: str):
     return iban
 
 
+@task(
+    name="tests.encryption.awaits",
+    encrypted=("iban",),
+    waits_for=("order.paid",),
+    max_attempts=2,
+    backoff=again,
+)
+def awaits(iban: str):
+    return body(current_job(), iban)
+
+
 @task(name="tests.encryption.takes", max_attempts=1)
 def takes(iban: str):
     got.append(iban)
@@ -71,6 +84,37 @@ def pay_apart(iban: str, fails: bool):
     if fails:
         raise ValueError(f"no {iban}")
     return iban
+
+
+written: list[str] = []  # which files this process has opened to write
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+HARMLESS = ("/dev/", "/proc/", "__pycache__")
+
+
+@cache
+def watch_from_now_on() -> None:
+    def watch(event: str, arguments: tuple) -> None:
+        if event == "open" and (arguments[2] or 0) & WRITING:
+            path = str(arguments[0])
+            if not any(each in path for each in HARMLESS):
+                written.append(path)
+
+    sys.addaudithook(watch)
+
+
+@task(
+    name="tests.encryption.writes",
+    encrypted=True,
+    isolated=True,
+    keep_logs="INFO",
+    max_attempts=1,
+)
+def watch_files(iban: str, filler: str) -> list:
+    """Return how often this process has run it, and which files it has opened since."""
+    watch_from_now_on()
+    got.append(iban)
+    current_job().log(f"to {iban}")
+    return [len(got), *written]
 
 
 @task(name="tests.encryption.looks", encrypted=True, isolated=True, max_attempts=1)

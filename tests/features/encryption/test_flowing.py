@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import pytest
 
 from pgjobs import Chunk, chain, enqueue, result, task
+from pgjobs.features.definitions.definitions import declared, sync
 from pgjobs.models import Job
+from tests.features.desk.test_desk import link_to_run_again
 from tests.features.encryption import bodies
 from tests.features.encryption.bodies import IBAN
-from tests.features.encryption.keys import FIRST
+from tests.features.encryption.keys import FIRST, keys
 from tests.features.encryption.rows import whole_database
 from tests.operators import ALL_PERMISSIONS, operator, page_of, text_of, url_of
 from tests.processes import drain
@@ -19,11 +21,17 @@ pytestmark = [
     pytest.mark.usefixtures("first_key"),
 ]
 CIPHER = "pgjobs_encrypted"
+OTHER_IBAN = "DE02120300000000202051"
 
 
 @task(name="tests.encryption.flowing_atomic", atomic=True)
 def takes_atomic(iban: str) -> str:
     return f"of {iban}"
+
+
+@task(name="tests.encryption.flowing_two")
+def takes_two(iban: str, amount: int = 1) -> str:
+    return f"{amount} to {iban}"
 
 
 @task(name="tests.encryption.flowing_apart", isolated=True, max_attempts=1)
@@ -106,6 +114,40 @@ def test_run_again_keeps_it_encrypted():
     other.refresh_from_db()
     assert other.wait(timeout=5) == IBAN
     assert IBAN not in whole_database()
+
+
+@pytest.mark.parametrize("entered", ["", OTHER_IBAN])
+def test_run_again_with_changes_keeps_it_encrypted_and_asks_for_nothing(entered):
+    job = flowing(takes_two)
+    sync("default", declared())
+    client = operator(*ALL_PERMISSIONS, "view_taskdefinition")
+    url = link_to_run_again(text_of(client.get(page_of(job))))
+    page = text_of(client.get(url))
+    assert IBAN not in page
+    assert job.kwargs["iban"] not in page
+    assert "Leave the field empty to keep it" in page
+    fields = {"argument-iban": entered, "argument-amount": "9"}
+    assert client.post(url, fields).status_code == 302
+    other = Job.objects.latest("pk")
+    assert other.pk != job.pk
+    # Of what is entered nobody knows that it is less secret.
+    assert other.keys["encrypted"]["names"] == ["iban"]
+    drain()
+    assert other.wait(timeout=5) == f"9 to {entered or IBAN}"
+    assert IBAN not in whole_database()
+    assert OTHER_IBAN not in whole_database()
+
+
+def test_run_again_with_changes_without_the_key_says_so_and_enqueues_nothing():
+    job = flowing(takes_two)
+    sync("default", declared())
+    client = operator(*ALL_PERMISSIONS, "view_taskdefinition")
+    url = link_to_run_again(text_of(client.get(page_of(job))))
+    before = Job.objects.count()
+    with keys():
+        page = text_of(client.post(url, {"argument-iban": "", "argument-amount": "9"}))
+    assert "has no key with the id" in page
+    assert Job.objects.count() == before
 
 
 def test_run_again_of_a_job_whose_option_went_stays_encrypted():

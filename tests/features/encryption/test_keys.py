@@ -1,6 +1,7 @@
 """Keys: what the settings take, what `check` says, and a callable that is asked."""
 
 import sys
+import threading
 from base64 import urlsafe_b64encode
 
 import pytest
@@ -75,6 +76,13 @@ def test_check_reports_a_key_that_stands_there_twice():
         assert "key 3 stands there twice" in messages()
 
 
+def test_check_reports_a_hash_key_that_is_one_of_the_others():
+    with keys(FIRST, SECOND, hash_key=SECOND):
+        assert ids() == {"pgjobs.E080"}
+        assert "is one of ENCRYPTION_KEYS" in messages()
+        assert SECOND not in messages()
+
+
 def test_setting_that_is_no_list_is_not_quoted():
     with override_settings(PGJOBS={**django_settings.PGJOBS, "ENCRYPTION_KEYS": 5}):
         from pgjobs.conf import problems
@@ -104,6 +112,45 @@ def test_callable_is_asked_again_for_an_unknown_key_once_a_minute(
     monkeypatch.setattr(keyring, "monotonic", lambda: now)
     assert seal.open("a", token) == "text"
     assert len(calls) == asked + 1
+
+
+def test_callable_that_fails_for_an_unknown_key_is_left_alone_for_a_minute(
+    by_callable, monkeypatch
+):
+    seal = Seal.new()
+    with keys(SECOND):
+        token = seal.close("a", "text")
+    keyring.keyring()
+    asked = len(calls)
+    found.clear()
+    now = keyring.monotonic() + keyring.ASK_AGAIN
+    monkeypatch.setattr(keyring, "monotonic", lambda: now)
+    for _ in range(3):
+        with pytest.raises(NoKey):
+            seal.open("a", token)
+    assert len(calls) == asked + 1
+
+
+def test_threads_that_start_together_ask_the_callable_once(by_callable, monkeypatch):
+    together = threading.Barrier(4, timeout=10)
+    slow = threading.Event()
+
+    def read(given):
+        slow.wait(0.2)
+        return keyring.keys_of(given)
+
+    monkeypatch.setattr(keyring, "read_keys", read)
+
+    def ask():
+        together.wait()
+        keyring.keyring()
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(calls) == 1
 
 
 def test_callable_that_fails_says_so_without_its_own_words(by_callable):

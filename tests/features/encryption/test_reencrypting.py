@@ -194,6 +194,26 @@ def test_schedule_in_the_clear_is_named():
     assert code == 1
 
 
+def test_key_of_rows_that_move_is_not_called_out_of_use():
+    with keys(FIRST):
+        job = enqueue(bodies.pay, IBAN)
+    execute(
+        "INSERT INTO pgjobs_move (source, destination, selection, id) "
+        "VALUES ('default', 'other', '{}', gen_random_uuid())"
+    )
+    execute(
+        'INSERT INTO pgjobs_parcel (move_id, "table", content) '
+        "SELECT pgjobs_move.id, 'pgjobs_job', to_jsonb(job) "
+        "FROM pgjobs_move, pgjobs_job AS job"
+    )
+    job.delete()
+    with keys(SECOND, FIRST):
+        output, code = reencrypt()
+    assert "out of use" not in output
+    assert "rows on their way to another database" in output
+    assert code == 1
+
+
 def test_it_is_refused_without_a_key():
     with keys(), pytest.raises(CommandError, match="has no key"):
         call_command("reencryptjobs")

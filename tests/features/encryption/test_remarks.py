@@ -5,7 +5,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.utils import timezone
 
-from pgjobs import current_job, enqueue
+from pgjobs import current_job, enqueue, publish, task
 from pgjobs.exceptions import InvalidTask
 from pgjobs.features.django_tasks.adapter import AdapterOptions
 from pgjobs.features.encryption.remarks import in_the_clear
@@ -16,6 +16,7 @@ from pgjobs.testing import assert_enqueued, refute_enqueued
 from tests.features.encryption import bodies
 from tests.features.encryption.bodies import IBAN
 from tests.features.encryption.keys import FIRST, keys
+from tests.features.encryption.rows import whole_database
 from tests.processes import drain
 
 pytestmark = [
@@ -42,6 +43,33 @@ def test_jobs_in_the_clear_are_counted_and_no_others():
     assert text.startswith("Of the newest jobs, 2 have encrypted arguments")
     call_command("reencryptjobs")
     assert said() == []
+
+
+def test_job_that_has_one_of_its_two_arguments_in_the_clear_is_counted():
+    call_command("synctasks", verbosity=0)
+    job = enqueue(bodies.pay_all, amount=5, note=IBAN)
+    names = job.keys["encrypted"]["names"]
+    assert said() == []
+    Job.objects.filter(pk=job.pk).update(kwargs={**job.kwargs, "later": IBAN})
+    (text,) = said()
+    assert text.startswith("Of the newest jobs, 1 has encrypted arguments")
+    call_command("reencryptjobs")
+    job.refresh_from_db()
+    assert job.keys["encrypted"]["names"] == [*names, "later"]
+    assert said() == []
+
+
+def test_job_by_an_alias_of_its_task_is_counted():
+    name, encrypted = "tests.encryption.alias", {"encrypted": ("iban",)}
+    task(name=name, aliases=["tests.encryption.former"], **encrypted)(renamed)
+    call_command("synctasks", verbosity=0)
+    Job.objects.create(task="tests.encryption.former", kwargs={"iban": IBAN})
+    assert len(said()) == 1
+    call_command("reencryptjobs")
+    assert said() == []
+
+
+def renamed(iban: str): ...
 
 
 def test_kit_compares_plain_arguments():
@@ -72,13 +100,17 @@ def test_task_of_django_tasks_is_refused():
         lambda job, iban: job.step(f"pay {iban}", lambda: 1),
         lambda job, iban: job.wait_for(iban, str),
         lambda job, iban: current_job().wait_for_event("order.paid", name=iban),
+        lambda job, iban: job.wait_for_event("order.paid", aggregate_id=iban),
+        lambda job, iban: publish("order.paid", aggregate_id=iban),
+        lambda job, iban: publish("order.paid", correlation_id=f"of {iban}"),
     ],
 )
-def test_name_of_a_step_or_wait_that_would_show_the_value_is_refused(call, monkeypatch):
+def test_name_or_id_that_would_show_the_value_is_refused(call, monkeypatch):
     monkeypatch.setattr(bodies, "got", [])
     monkeypatch.setattr(bodies, "body", call)
-    job = enqueue(bodies.pay, IBAN)
+    job = enqueue(bodies.awaits, IBAN)
     drain()
     job.refresh_from_db()
     assert job.status == "FAILED"
-    assert IBAN not in job.reason
+    assert "has the value of an encrypted argument" in job.reason
+    assert IBAN not in whole_database()

@@ -4,6 +4,7 @@ import pytest
 from django.db import connection
 
 from pgjobs import chain, current_job, enqueue, enqueue_many, result
+from pgjobs.exceptions import AlreadyEnqueued
 from pgjobs.models import Job
 from pgjobs.testing import perform
 from tests.features.encryption import bodies
@@ -122,7 +123,10 @@ def test_keys_of_an_encrypted_argument_are_hashes():
     job = enqueue(bodies.keyed, IBAN)
     assert enqueue(bodies.keyed, IBAN).pk == job.pk
     assert enqueue(bodies.keyed, "other").pk != job.pk
-    assert job.keys["lock"].startswith("hmac:")
+    assert job.keys["lock"].startswith("hmac of iban:")
+    with pytest.raises(AlreadyEnqueued, match="'hmac of iban:") as caught:
+        enqueue(bodies.keyed.using(on_conflict="raise"), IBAN)
+    assert IBAN not in str(caught.value)
     assert IBAN not in whole_database()
     drain()
     assert bodies.got == [IBAN, "other"]

@@ -1,15 +1,19 @@
 """Encrypted tasks that wait: answers, other jobs, and lives that go on."""
 
+from io import StringIO
+
 import pytest
 from django.core.management import call_command
 from django.db import NotSupportedError, connection
 
-from pgjobs import Answer, enqueue
-from pgjobs.models import AuditEntry, Job
+from pgjobs import Answer, enqueue, publish
+from pgjobs.models import AuditEntry, Event, Job, Step
 from tests.features.encryption import bodies
 from tests.features.encryption.bodies import IBAN
+from tests.features.encryption.keys import FIRST, SECOND, id_of, keys
 from tests.features.encryption.rows import whole_database
 from tests.processes import drain
+from tests.support.declared import store_definitions
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -124,6 +128,71 @@ def test_job_that_waits_for_an_encrypted_one_gets_its_result(monkeypatch):
     job = enqueue(bodies.takes, "waits")
     drain()
     assert job.wait(timeout=5) == {"iban": IBAN}
+
+
+def test_step_of_an_event_has_its_id_and_nothing_else_of_it(monkeypatch):
+    def body(job, iban):
+        _, first = job.wait_for_first({"paid": "order.paid"}, name="first")
+        second = job.wait_for_event("order.paid")
+        if job.attempt == 1:
+            raise ValueError
+        return [iban, first.payload, second.payload]
+
+    monkeypatch.setattr(bodies, "body", body)
+    store_definitions()
+    job = enqueue(bodies.awaits, IBAN)
+    drain()
+    ids = []
+    for secret in ("payload-7391", "payload-7392"):
+        ids.append(publish("order.paid", {"of": secret}).pk)
+        drain()
+    assert job.wait(timeout=5) == [
+        IBAN,
+        {"of": "payload-7391"},
+        {"of": "payload-7392"},
+    ]
+    steps = dict(Step.objects.filter(job=job).values_list("name", "return_value"))
+    assert steps == {"first": {"label": "paid", "value": ids[0]}, "order.paid": ids[1]}
+    Event.objects.update(payload={})  # the row of the publisher
+    assert "payload-739" not in whole_database()
+    assert IBAN not in whole_database()
+    output = StringIO()
+    call_command("reencryptjobs", "--dry-run", stdout=output)
+    assert output.getvalue().startswith("Would encrypt 0 rows anew, with 0 values")
+
+
+def test_result_of_a_plain_job_is_encrypted_once_an_encrypted_one_waited_for_it(
+    monkeypatch,
+):
+    seen = []
+
+    def body(job, iban):
+        if iban != "waits":
+            return iban and {"of": iban}
+        # One has returned nothing.
+        others = [enqueue(bodies.takes, "a plain secret"), enqueue(bodies.takes, "")]
+        ids = job.step("enqueue", lambda: [each.pk for each in others])
+        ids.append(job.step("too", lambda: enqueue(bodies.pay, IBAN).pk))
+        seen.append([end.value for end in job.wait_for_jobs("others", ids)])
+        if len(seen) == 1:
+            raise ValueError
+        return seen[-1]
+
+    monkeypatch.setattr(bodies, "body", body)
+    job = enqueue(bodies.pay, "waits")
+    drain()
+    ends = [{"of": "a plain secret"}, "", {"of": IBAN}]
+    assert job.wait(timeout=5) == ends
+    assert seen == [ends, ends]
+    Job.objects.filter(task=bodies.takes.name).delete()
+    assert "a plain secret" not in whole_database()
+    with keys(SECOND, FIRST):
+        call_command("reencryptjobs", stdout=StringIO())
+    assert f"{id_of(FIRST)}:" not in whole_database()
+    assert job.retry(keep_steps=True)
+    with keys(SECOND):
+        drain()
+        assert job.wait(timeout=5) == ends
 
 
 def test_kept_steps_open_in_the_next_life(monkeypatch):
