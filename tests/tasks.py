@@ -1,6 +1,7 @@
 """Small tasks for the tests, named by what they do."""
 
 import ctypes
+import gc
 import os
 import random
 import signal
@@ -86,6 +87,11 @@ def enqueue_notes(path: str, number: int):
 @task
 def own_process() -> int:
     return os.getpid()
+
+
+@task
+def number_frozen() -> int:
+    return gc.get_freeze_count()
 
 
 @task

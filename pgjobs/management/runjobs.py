@@ -183,6 +183,8 @@ class Command(HelpfulCommand):
     def run_loop(
         self, loop: Loop, options: dict, reporter: ConsoleReporter
     ) -> ExitCode:
+        if self._called_from_command_line:
+            gc.freeze()  # so that no collection goes through all that was imported
         try:
             with ExitStack() as beside:
                 for module in modules("runjobs"):

@@ -188,6 +188,7 @@ class Claimer:
         apply: Callable[[Effects], None],
     ):
         self.connection = session.connection
+        self.client: claiming.Client = self.connection  # or that of a feature
         self.worker_id = session.id
         self.options = session.options
         self.recorder = recorder
@@ -359,7 +360,7 @@ class Claimer:
         if self.in_flight.deletable:
             record_and_claim = deleting().recording_and_claiming(self.recorder)
         claimed = record_and_claim(
-            self.connection, self.worker_id, successes=room.successes, **how
+            self.client, self.worker_id, successes=room.successes, **how
         )
         if claimed.has_keys:  # other jobs began to wait while these ran
             self.admitting.expect()

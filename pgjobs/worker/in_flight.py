@@ -69,10 +69,12 @@ class InFlight:
 
     def slots_without(self, outcomes: Sequence[Outcome] = ()) -> int:
         """Return how many slots are taken once these outcomes are stored."""
-        if not (self.companions or self.locked or self.failing):  # as in most passes
-            return len(self.jobs) - len(outcomes)
+        companions = self.companions
+        if not (self.locked or self.failing):  # as in most passes
+            own = [each for each in outcomes if each.lease_token not in companions]
+            return len(self.jobs) - len(companions) - len(own)
         stored = {outcome.lease_token for outcome in outcomes}
-        held = self.jobs.keys() - self.companions - stored
+        held = self.jobs.keys() - companions - stored
         # Jobs whose outcomes cannot be stored take no slot.
         return len(held) - min(len(self.kept - self.companions), MOST_KEPT)
 

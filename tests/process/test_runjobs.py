@@ -111,6 +111,13 @@ def test_server_that_is_not_there_is_an_error_without_the_password(start_worker)
     assert "Traceback" not in printed
 
 
+def test_garbage_collections_leave_out_what_a_worker_has_imported(start_worker):
+    job = enqueue(tasks.number_frozen)
+    start_worker("--drain", registered=False).wait()
+    job.refresh_from_db()
+    assert job.return_value > 10_000
+
+
 def test_worker_runs_in_a_thread_where_signals_cannot_be_handled():
     job = enqueue(tasks.noop)
     thread = threading.Thread(target=drain_by_command)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgjobs.worker")
 
 MOST_BYTES = 10_000_000  # of arguments, in one call
+# For the transaction: see functions/admission/record.sql.
+AS_ADMISSION = "SELECT set_config('pgjobs.admits', 'on', true)"
 
 
 class Member(ClaimedJob):
@@ -41,7 +43,9 @@ class SharedCall:
 
     def __init__(self, jobs: Sequence[ClaimedJob], runs_alone: bool):
         self.runs_alone = runs_alone
-        self.members = list(map(Member._make, jobs))
+        self.members = [
+            job if type(job) is Member else Member._make(job) for job in jobs
+        ]
         self.places = {job.lease_token: n for n, job in enumerate(jobs)}
         self.cancelled: set[int] = set()  # tokens of members that were asked to stop
         self.execution: Calling | None = None  # while it runs
@@ -82,11 +86,31 @@ class SharedCall:
         return self.ended[place] if self.ended else None
 
 
+class MembersClient:
+    """What sends the passes of a worker that may have members to record.
+
+    The rows of members have keys. So a trigger would be called for each one, to see
+    that a success which a worker records leaves nothing to do. The setting says so.
+    """
+
+    def __init__(self, claimer: "Claimer"):
+        self.in_flight = claimer.in_flight
+        self.connection = claimer.connection
+        self.together = self.connection.together
+
+    def execute(self, query: str, parameters: dict) -> list[tuple]:
+        if not self.in_flight.companions:
+            return self.connection.execute(query, parameters)
+        _, rows = self.together([(AS_ADMISSION, {}), (query, parameters)])
+        return rows
+
+
 def gathered(claimer: "Claimer", jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
     """Return the jobs of tasks with `chunk`, and those that join their calls.
 
     Raises psycopg.Error if the connection is lost.
     """
+    claimer.client = MembersClient(claimer)
     most = chunks_of({job.task for job in jobs})
     apart = [job for job in jobs if job.task in most]
     claimer.begin([job for job in jobs if job.task not in most])
@@ -163,10 +187,10 @@ def gather(
     )
     ((marked, runs_alone, *_), *_) = rows
     joined = [others[id] for id in marked or () if id != first.id]
-    claimed = [begun(ClaimedJob._make(row[2:])) for row in rows if row[2] is not None]
-    return SharedCall([first, *in_claim_order(joined + claimed)], bool(runs_alone))
+    joined += [begun(Member._make(row[2:])) for row in rows if row[2] is not None]
+    return SharedCall([first, *in_claim_order(joined)], bool(runs_alone))
 
 
-def begun(job: ClaimedJob) -> ClaimedJob:
+def begun(job: Member) -> Member:
     """Return a job that need not have waited until its `chunk_wait` was over."""
     return job._replace(waited=0.0) if (job.waited or 0.0) < 0 else job

@@ -181,7 +181,7 @@ def announcements(
             if signals.is_heard(Job, end.end):
                 yield partial(send, database, end)
     own = registry.declared()  # the listeners hear of the tasks of other sources
-    last = [e for e in ends if e.status in FINISHED and e.job.task not in own]
+    last = [e for e in ends if e.job.task not in own and e.status in FINISHED]
     for listener in signals.end_listeners if last else ():
         if of_interest := listener.of_interest(last):
             yield partial(listener.ended_here, database, of_interest)

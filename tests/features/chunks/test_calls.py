@@ -1,19 +1,21 @@
 """A worker calls a function once for many jobs, and each of them ends as its own."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 
 from pgjobs import enqueue, enqueue_many
 from pgjobs.exceptions import InvalidArguments
 from pgjobs.features.chunks.execution import HidingOfAll, ThreadCalling
-from pgjobs.features.chunks.gathering import SharedCall
+from pgjobs.features.chunks.gathering import MembersClient, SharedCall
 from pgjobs.features.testing.performing import claimed
 from pgjobs.models import Attempt, Job
 from pgjobs.queue.recording import Success
 from pgjobs.tasks.registry import registry
 from pgjobs.worker.slots import kept_logs
 from pgjobs.worker.slots.executor import Executor
+from tests.plans import own_connection
 from tests.processes import (
     drain,
     running_worker,
@@ -54,6 +56,23 @@ def test_ready_jobs_of_a_task_share_calls_in_claim_order(path):
     assert sorted(pk for call in called for pk in call) == list(range(25))
     assert all(call == sorted(call) for call in called)
     assert set(Job.objects.values_list("status", "attempts")) == {("SUCCESSFUL", 1)}
+
+
+def test_what_follows_a_member_runs_after_it(path):
+    first, *_ = enqueue_all(index, path, range(3))
+    enqueue(noop.using(after=[first]))
+    drain()
+    assert set(Job.objects.values_list("status", "line")) == {("SUCCESSFUL", None)}
+
+
+def test_no_line_is_looked_at_for_the_rows_of_a_pass_with_members():
+    asked = "SELECT current_setting('pgjobs.admits', true)", {}
+    with own_connection() as own:
+        in_flight = SimpleNamespace(companions={1})
+        client = MembersClient(SimpleNamespace(in_flight=in_flight, connection=own))
+        assert client.execute(*asked) == [("on",)]
+        in_flight.companions.clear()
+        assert client.execute(*asked) == [("",)]  # it has ended with the transaction
 
 
 def test_jobs_of_different_values_share_no_call(path):

@@ -3,6 +3,6 @@
 -- process of its own, and what of it is masked or encrypted is no such key. NULL: it has none.
 CREATE OR REPLACE FUNCTION pgjobs_ends_for_others(keys jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at}'::text[]
-        - '{isolated,masked,encrypted,chunk_by,chunk_wait}'::text[] <> '{}'
+    SELECT keys - '{version,waits_for,enqueued_in,deadline,ends_at,'
+        'isolated,masked,encrypted,chunk_by,chunk_wait}'::text[] <> '{}'
 $$;
