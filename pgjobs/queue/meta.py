@@ -38,22 +38,9 @@ inherited: ContextVar[dict[str, Any]] = ContextVar("pgjobs_inherited_meta")
 
 
 def with_meta(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-    """Return new jobs with what they take along from here, beside their own."""
-    meta = collected()
-    if meta is None:
-        return new_jobs
-    return [new_job._replace(meta=both(meta, new_job.meta)) for new_job in new_jobs]
-
-
-def both(meta: str, own: str | None) -> str:
-    """Return what a job takes along and its own as one text; raise ValueError."""
-    together = meta if own is None else dump({**json.loads(meta), **json.loads(own)})
-    if own is not None and (size := len(together.encode())) > LARGEST:
-        raise ValueError(
-            f"The job's {OWN} and what it takes along would be {size} bytes, and may "
-            f"be {LARGEST}."
-        )
-    return together
+    """Return new jobs with what they take along from here, unless they have it."""
+    meta = None if all(job.meta for job in new_jobs) else collected()
+    return [job._replace(meta=meta) for job in new_jobs] if meta else new_jobs
 
 
 def collected() -> str | None:

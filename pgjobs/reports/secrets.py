@@ -54,8 +54,8 @@ def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
     values = set(values)
     if not values:
         return str
-    if len(values) > MOST_VALUES:
-        return mask_all
+    if len(values) > MOST_VALUES:  # a text may hold any of them
+        return lambda text: text and TEXT_MASK
     long = {value for value in values if len(value) >= LONG}
     short = {value for value in values if SHORTEST <= len(value) < LONG}
     finders = finders_of(
@@ -70,11 +70,6 @@ def hiding_values(values: Iterable[str]) -> Callable[[str], str]:
         return alone.sub(rf"\1{TEXT_MASK}", without(finders, text))
 
     return mask
-
-
-def mask_all(text: str) -> str:
-    """Mask the whole text: it may hold any of too many values."""
-    return TEXT_MASK if text else text
 
 
 class Finder(NamedTuple):
@@ -127,7 +122,7 @@ def masked_key(key: str, words: tuple[str, ...], *arguments: str | None) -> str:
         return key.partition(DIGEST)[0] + DIGEST + TEXT_MASK  # a short value is guessed
     values = sensitive_values(words, arguments)
     if len(values) > MOST_VALUES:
-        return mask_all(key)
+        return TEXT_MASK
     return without(finders_of(values, set()), key) if values else key
 
 

@@ -73,7 +73,7 @@ class Admissions:
         # The next pass fetches other jobs if this line has filled all slots, or if
         # nothing runs any more: the last jobs may have enqueued others.
         if 0 < room.slots == len(admission.claimed) or not self.in_flight.jobs:
-            claimer.wake()
+            claimer.rule.wake()
         self.apply(self.admitting.passed(admission, sweeps, monotonic()))
 
     def failed(self, error: psycopg.Error) -> None:

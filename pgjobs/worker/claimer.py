@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
-from ..features import entries
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits, Success
 from ..queue.recording import deleting
@@ -182,6 +181,7 @@ class Claimer:
         session: Session,
         recorder: Recorder,
         *,
+        rule: FetchRule,
         capacity: Capacity,
         admitting: Admitting,
         upkeep: Chores,
@@ -193,11 +193,7 @@ class Claimer:
         self.options = session.options
         self.recorder = recorder
         self.in_flight = recorder.in_flight
-        how = session.options.poll, session.options.units is not None
-        self.rules: list[Any] = [FetchRule(*how)]
-        if capacity.processes < session.options.slots:
-            passing = entries("passing", "RULES")
-            self.rules += [made(*how, self.connection) for made in passing]
+        self.rule = rule
         self.capacity = capacity
         self.admitting = admitting
         self.upkeep = upkeep
@@ -214,26 +210,12 @@ class Claimer:
 
     # When
 
-    @property
-    def rule(self) -> FetchRule:
-        """Return what decides about the next fetch."""
-        rule, *others = self.rules
-        if others and others[0].decides(self.capacity.free_processes):
-            return others[0]
-        return rule
-
-    def wake(self) -> None:
-        """Expect jobs: the queue may have changed."""
-        for rule in self.rules:
-            rule.wake()
-
     def react_to(self, effects: Effects) -> None:
         """React to effects after which a fetch or an admission finds jobs."""
         if effects.old_ready:
-            for rule in self.rules:
-                rule.rescan_soon(monotonic())
+            self.rule.rescan_soon(monotonic())
         elif effects.ready:
-            self.wake()
+            self.rule.wake()
         if effects.waiting:
             self.admitting.expect()
 
@@ -299,8 +281,7 @@ class Claimer:
         return fetch._replace(isolated=isolated, skips_expired=cannot_expire)
 
     def record_and_claim(self, room: Room, fetch: Fetch) -> None:
-        rule = self.rule
-        is_poll = monotonic() >= rule.poll_at
+        is_poll = monotonic() >= self.rule.poll_at
         claimed = self.claim(room, fetch)
         self.begin(claimed.jobs)
         if room.prefetched:
@@ -317,9 +298,7 @@ class Claimer:
             self.admitting.expect()
         now = monotonic()
         processes = self.capacity.free_processes
-        rule.fetched(fetch, claimed, room.slots, now, processes)
-        if fetch.isolated and not processes:
-            self.rules[-1].stopped_at_isolated(now)  # the next fetch goes past them
+        self.rule.fetched(fetch, claimed, room.slots, now, processes)
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)

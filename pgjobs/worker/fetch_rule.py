@@ -182,11 +182,7 @@ class FetchRule:
         if slots:
             self.plan(fetch, claimed, slots, now)
         if fetch.isolated and not processes:
-            self.stopped_at_isolated(now)
-
-    def stopped_at_isolated(self, now: float) -> None:
-        """Expect jobs behind the isolated one at which a fetch has stopped."""
-        self.wake()
+            self.wake()  # the next one goes past them
 
     def plan(self, fetch: Fetch, claimed: Claimed, slots: int, now: float) -> None:
         """Decide when to fetch again."""

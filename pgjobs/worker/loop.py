@@ -58,6 +58,7 @@ class Loop:
         self.bell = Bell()
         self.executor = Executor(options.slots, self.bell.wake, options.database)
         self.in_flight = InFlight()
+        self.rule = FetchRule(options.poll, options.units is not None)
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
@@ -142,9 +143,13 @@ class Loop:
             heartbeat=self.heartbeat,
             admitting=self.admitting,
         )
+        if self.capacity.processes < options.slots:
+            for made in entries("passing", "RULES"):
+                self.rule = made(self.rule, self.capacity, session.connection)
         self.claimer = Claimer(
             session,
             self.recorder,
+            rule=self.rule,
             capacity=self.capacity,
             admitting=self.admitting,
             upkeep=self.upkeep,
@@ -173,7 +178,7 @@ class Loop:
                 is_over=lambda: self.lifetime.is_over,
                 asks_for_ready=self.asks_for_ready,
                 saw_no_jobs=self.saw_no_jobs,
-                saw_jobs=lambda: self.claimer.wake(),
+                saw_jobs=self.rule.wake,
             ),
         )
 
@@ -208,7 +213,7 @@ class Loop:
         if not self.rule.may_hold_more:
             for observer in self.observers:
                 observer.notified()
-        self.claimer.wake()
+        self.rule.wake()
 
     def hear_of_own(self, payload: str) -> None:
         """Take a notification that is for this worker alone."""
@@ -218,7 +223,7 @@ class Loop:
 
     def expect_all(self, _: str) -> None:
         """Fetch all that may have been notified while nothing listened."""
-        self.claimer.wake()
+        self.rule.wake()
         self.admitting.expect()
         if self.in_flight.jobs:
             self.upkeep.cancel_requests.expect()
@@ -266,10 +271,6 @@ class Loop:
         self.listener.close()
         self.session.close()
         logger.info("Worker name=%s stopped", self.options.name)
-
-    @property
-    def rule(self) -> FetchRule:
-        return self.claimer.rule
 
     @property
     def finished(self) -> int:

@@ -80,7 +80,7 @@ class NotifyOrPoll:
         else:
             self.pause = min(max(1.5 * self.pause, SHORTEST), LONGEST_CATCH_UP)
             self.due = now + self.pause
-            self.claimer.wake()
+            self.claimer.rule.wake()
 
     def listen(self, now: float) -> None:
         """Begin to poll if notifications keep commits waiting."""
@@ -106,4 +106,4 @@ class NotifyOrPoll:
                 "want_notifications", queues=self.queues, was_polling=True
             )
             self.phase, self.due, self.pause = "catching up", now, 0.0
-        self.claimer.wake()
+        self.claimer.rule.wake()

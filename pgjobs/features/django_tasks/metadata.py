@@ -5,13 +5,14 @@ which the job does not hand on to those that it enqueues.
 """
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from ...base.plain_json import check_json, dump
 from ...conf import settings
 from ...exceptions import InvalidTask, LeaseLost
-from ...queue.meta import LARGEST, OWN
+from ...queue.meta import LARGEST, OWN, collected
 from ...queue.statements import execute_on
 from ...sql import statement
 from ...tasks.running_job import RunningJob
@@ -41,11 +42,12 @@ def check_metadata(metadata: Any, meta: Mapping[str, Any]) -> None:
 
 def own_meta(metadata: Any) -> str:
     """Return the `meta` of a new job with metadata. Raises InvalidTask."""
+    meta = json.loads(collected() or "{}")
     try:
-        check_metadata(metadata, {})
+        check_metadata(metadata, meta)
     except ValueError as error:
         raise InvalidTask(str(error)) from None
-    return dump({OWN: metadata})
+    return dump({**meta, OWN: metadata})
 
 
 def save_metadata(job: RunningJob, metadata: Any) -> None:

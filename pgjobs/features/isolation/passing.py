@@ -8,6 +8,7 @@ import psycopg
 from ...base.database_errors import is_lost
 from ...queue.claiming import Claimed, Fetch
 from ...sql import statement
+from ...worker.claimer import Capacity
 from ...worker.fetch_rule import MOMENT, RESCAN_PAUSE, FetchRule
 
 
@@ -99,4 +100,52 @@ def leaves(claimed: Claimed) -> bool:
     )
 
 
-RULES = (PassingRule,)
+class EitherRule:
+    """The rule of a worker that may have fewer processes than slots.
+
+    Whichever of two rules decides about the next fetch stands for this one.
+    """
+
+    def __init__(self, plain: FetchRule, capacity: Capacity, connection: Any) -> None:
+        self.plain = plain
+        self.passing = PassingRule(plain.poll, plain.minds_units, connection)
+        self.capacity = capacity
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the rule has that decides."""
+        is_passing = self.passing.decides(self.capacity.free_processes)
+        return getattr(self.passing if is_passing else self.plain, name)
+
+    def wake(self) -> None:
+        """Expect jobs: the queue may have changed."""
+        self.plain.wake()
+        self.passing.wake()
+
+    def rescan_soon(self, now: float) -> None:
+        """Expect old jobs, too."""
+        self.plain.rescan_soon(now)
+        self.passing.rescan_soon(now)
+
+    def next_fetch(self, *how: Any) -> Fetch:
+        """Return the next fetch, and remember whose it is."""
+        is_passing = self.passing.decides(self.capacity.free_processes)
+        self.used = self.passing if is_passing else self.plain
+        return self.used.next_fetch(*how)
+
+    def fetched(
+        self,
+        fetch: Fetch,
+        claimed: Claimed,
+        slots: int,
+        now: float,
+        processes: int = 0,
+    ) -> None:
+        """Learn from a fetch. One that stopped at an isolated job is followed by others
+        past it.
+        """
+        self.used.fetched(fetch, claimed, slots, now, processes)
+        if fetch.isolated and not processes:
+            self.passing.stopped_at_isolated(now)
+
+
+RULES = (EitherRule,)
