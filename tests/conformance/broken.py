@@ -121,6 +121,11 @@ class RunsTwice(Immediate):
         return super().enqueue(task, args, kwargs)
 
 
+class Unreachable(Immediate):
+    def enqueue(self, task, args, kwargs):
+        raise ConnectionError("the store is away")
+
+
 class Waiting(Dummy):
     """Keeps tasks, in its own words."""
 
