@@ -83,6 +83,8 @@ def set_up() -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Raise UsageError for options that no test could use."""
+    if getattr(options, "numprocesses", None):
+        raise pytest.UsageError("Tests side by side take each other's tasks. Add -n0")
     for program in shlex.split(options.tasks_worker)[:1]:
         if not shutil.which(program):
             raise pytest.UsageError(f"--tasks-worker: there is no program {program}")

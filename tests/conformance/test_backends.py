@@ -93,11 +93,18 @@ def test_options_that_are_no_good_are_refused(tmp_path, options, said):
     assert said in refused(tmp_path, "django_tasks_conformance", *options.split())
 
 
-def test_suite_without_settings_is_refused(tmp_path):
-    plugin = "-q -p no:django -p django_tasks_conformance.plugin --no-header"
-    suite = "--pyargs django_tasks_conformance.suite"
-    said = refused(tmp_path, "pytest", *plugin.split(), *suite.split())
-    assert "Name a project: --tasks-settings=shop.settings" in said
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("-p no:django", "Name a project: --tasks-settings=shop.settings"),
+        ("--tasks-settings=shop", "keeps databases away. Add -p no:django"),
+        ("-p no:django --tasks-settings=shop -n2", "take each other's tasks. Add -n0"),
+    ],
+)
+def test_run_of_pytest_that_is_no_good_is_refused(tmp_path, options, said):
+    (tmp_path / "shop.py").write_text(IMMEDIATE_SETTINGS)
+    suite = "-p django_tasks_conformance.plugin --pyargs django_tasks_conformance.suite"
+    assert said in refused(tmp_path, "pytest", *suite.split(), *options.split())
 
 
 @pytest.mark.slow
