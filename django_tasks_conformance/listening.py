@@ -21,7 +21,7 @@ def receiver_of(name: str) -> Any:
         try:
             seen = picture(task_result)
         except Exception as error:  # noqa: BLE001  # the backend's fault, told by a test
-            seen = {"error": repr(error)}
+            seen = dict.fromkeys(("status", "return_value"), repr(error))
         note(
             name,
             id=getattr(task_result, "id", None),

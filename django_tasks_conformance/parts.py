@@ -1,9 +1,11 @@
 """The three parts of the suite. Each test says which it is of, and on whose word."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+SUITE = Path(__file__).with_name("suite")
 REQUIRED, SUPPORTED, BEYOND = "required", "supported", "beyond"
 
 

@@ -1,6 +1,9 @@
 """The plugin of pytest: options, what tests use, and the report."""
 
+import argparse
 import os
+import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from . import journal
-from .parts import BEYOND
+from .parts import BEYOND, SUITE
 from .report import Report
 from .worker import CalledWorker, CommandWorker, NoWorker
 
@@ -39,15 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Set up Django before a conftest of the project imports its models."""
-    if not (settings := early_config.known_args_namespace.tasks_settings):
+    options = early_config.known_args_namespace
+    if not options.tasks_settings:
         return
     if early_config.pluginmanager.hasplugin("django"):
         raise pytest.UsageError("pytest-django keeps databases away. Add -p no:django")
-    folder = Path(tempfile.mkdtemp(prefix="conformance-"))
-    os.environ[journal.VARIABLE] = str(folder / "journal")
-    os.environ["DJANGO_SETTINGS_MODULE"] = settings
+    os.environ["DJANGO_SETTINGS_MODULE"] = options.tasks_settings
     sys.path.insert(0, os.getcwd())
     set_up()
+    check(options)
+    folder = Path(tempfile.mkdtemp(prefix="conformance-"))
+    os.environ[journal.VARIABLE] = str(folder / "journal")
     report = Report(early_config, folder)
     early_config.pluginmanager.register(report, "conformance-report")
 
@@ -62,7 +67,7 @@ def set_up() -> None:
         django.setup()
         from django.apps import apps
 
-        from .standard import PACKAGE, task_backends
+        from .standard import PACKAGE, InvalidTask, task_backends
 
         task_backends["default"]
     except (ImportError, ImproperlyConfigured, AttributeError) as error:
@@ -70,13 +75,43 @@ def set_up() -> None:
     for app in {APP, PACKAGE} - {"django.tasks"}:
         if not apps.is_installed(app):
             raise pytest.UsageError(f'Add "{app}" to INSTALLED_APPS.')
+    try:
+        from . import tasks  # noqa: F401
+    except InvalidTask as error:
+        raise pytest.UsageError(f"The suite cannot declare tasks: {error}") from error
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that no test could use."""
+    if getattr(options, "numprocesses", None):
+        raise pytest.UsageError("Tests side by side take each other's tasks. Add -n0")
+    for program in shlex.split(options.tasks_worker)[:1]:
+        if not shutil.which(program):
+            raise pytest.UsageError(f"--tasks-worker: there is no program {program}")
+    if path := options.tasks_call:
+        try:
+            is_callable = callable(import_string(path))
+        except ImportError as error:
+            raise pytest.UsageError(f"--tasks-call: {error}") from error
+        if not is_callable:
+            raise pytest.UsageError(f"--tasks-call: {path} cannot be called")
+    if options.tasks_report:
+        report = Path(options.tasks_report)
+        if report.suffix not in (".md", ".json"):
+            raise pytest.UsageError("--tasks-report: a file that ends in .md or .json")
+        if not report.parent.is_dir():
+            raise pytest.UsageError(f"--tasks-report: no folder {report.parent}")
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    has_settings = collector.config.getoption("--tasks-settings")
+    if collector.path.is_relative_to(SUITE) and not has_settings:
+        raise pytest.UsageError("Name a project: --tasks-settings=shop.settings")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if not (mark := item.get_closest_marker("conformance")):
         return
-    if not item.config.getoption("--tasks-settings"):
-        raise pytest.UsageError("Name a project: --tasks-settings=shop.settings")
     from .standard import task_backends
 
     flag = mark.kwargs["flag"]
@@ -90,10 +125,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
     report = yield
     if mark := item.get_closest_marker("conformance"):
         report.conformance = mark.kwargs
-        if mark.kwargs["part"] == BEYOND and report.failed:
-            report.outcome, report.longrepr = "passed", None
-            said = f"not seen: {call.excinfo.exconly() if call.excinfo else ''}"
-            report.user_properties.append(("seen", said))
+        if mark.kwargs["part"] == BEYOND and report.failed and call.excinfo:
+            said = f"Skipped: not seen: {call.excinfo.exconly()}"
+            report.outcome = "skipped"  # after "passed" in a setup the test would run
+            report.longrepr = (str(item.path), 0, said)
     return report
 
 
@@ -112,10 +147,17 @@ def worker(pytestconfig: pytest.Config) -> Iterator[NoWorker]:
         found = CalledWorker(patience, import_string(path))
     else:
         found = NoWorker(patience)
-        record.enqueue("probe")
-        found.runs_at_once = bool(journal.entries("ran", key="probe"))
+    record.enqueue("probe")  # nothing else runs tasks yet
+    found.runs_at_once = bool(journal.entries("ran", key="probe"))
     yield found
     found.stop()
+
+
+@pytest.fixture
+def later(worker: NoWorker) -> None:
+    """Skip the test if `enqueue` runs the task at once."""
+    if worker.runs_at_once:
+        pytest.skip("enqueue runs the task at once")
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ class Report:
         return {
             "backend": f"{cls.__module__}.{cls.__qualname__}",
             "version": version(names[0]) if names else "",
-            "with": f"{PACKAGE} of Django {django.get_version()}, "
+            "with": f"{PACKAGE} on Django {django.get_version()}, "
             f"Python {platform.python_version()}",
             "date": datetime.date.today().isoformat(),
             "flags": [name for name in FLAGS if getattr(cls, name)],

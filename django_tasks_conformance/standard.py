@@ -5,6 +5,7 @@ from typing import Any
 
 import django
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 
@@ -13,7 +14,10 @@ def framework() -> str:
     if django.VERSION < (6, 0):
         return "django_tasks"
     base = import_module("django.tasks.backends.base").BaseTaskBackend
-    backend = import_string(settings.TASKS["default"]["BACKEND"])
+    path = settings.TASKS.get("default", {}).get("BACKEND")
+    if not path:
+        raise ImproperlyConfigured('TASKS has no "default" with a BACKEND.')
+    backend = import_string(path)
     return "django.tasks" if issubclass(backend, base) else "django_tasks"
 
 

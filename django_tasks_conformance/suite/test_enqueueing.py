@@ -32,7 +32,7 @@ AT_FIRST = {
 LATER = datetime(2040, 1, 1, tzinfo=UTC)
 
 
-WRONG = ["queue", "-101", "101", "priority", "run_after"]
+OPTIONS = ["queue", "-101", "101", "priority", "run_after"]
 # What is wrong, unless the backend takes it.
 REFUSED: list[Any] = [
     ({"queue_name": f"no-{uuid4().hex[:8]}"}, lambda backend: not backend.queues),
@@ -132,7 +132,7 @@ def test_enqueued_at_is_the_time_of_enqueue(tasks, key):
 @pytest.mark.parametrize("name", ["id", "status", "errors", "queue_name", "priority"])
 def test_attributes_of_results_and_tasks_cannot_be_modified(result, name):
     changed = result if hasattr(result, name) else result.task
-    with pytest.raises(AttributeError):
+    with pytest.raises((AttributeError, TypeError)):
         setattr(changed, name, None)
 
 
@@ -167,9 +167,7 @@ def test_function_that_is_not_of_a_module_is_refused():
 
 
 @required("ref: Task.queue_name, priority, run_after", "settings: TASKS QUEUES")
-@pytest.mark.parametrize(
-    ("given", "unless"), REFUSED, ids=["queue", "-101", "101", "priority", "run_after"]
-)
+@pytest.mark.parametrize(("given", "unless"), REFUSED, ids=OPTIONS)
 def test_wrong_option_is_refused(tasks, backend, given, unless):
     if unless(backend):
         pytest.skip("the backend takes it")

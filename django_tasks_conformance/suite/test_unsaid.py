@@ -20,7 +20,7 @@ def database():
 
 
 @pytest.fixture
-def process(worker):
+def process(worker, later):
     if not worker.is_process:
         pytest.skip("the worker is no process")
 
@@ -74,7 +74,11 @@ def test_rollback(database, tasks, key, ran, say, is_other):
 
 
 @beyond("enqueue in a transaction that is still open")
-def test_open_transaction(database, tasks, key, worker, say):
+def test_open_transaction(database, tasks, key, ran, worker, say):
+    if not (worker.is_process or worker.runs_at_once):
+        pytest.skip("the worker is no process")
+    tasks.record.enqueue(f"{key}-before")
+    ran(f"{key}-before")  # the worker is there
     with transaction.atomic():
         tasks.record.enqueue(key)
         end = time.monotonic() + min(5, worker.patience)

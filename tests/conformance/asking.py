@@ -39,14 +39,13 @@ class Asked(NamedTuple):
 PARTS = ("required", "supported", "beyond")
 
 
-def command(settings: str, *options: str) -> list[str]:
-    return [sys.executable, "-m", "django_tasks_conformance", settings, *options]
-
-
 def ask(settings: str, folder: Path, *options: str, **environment: str) -> Asked:
     report = folder / "report.json"
     done = subprocess.run(
-        [*command(settings, f"--report={report}"), *options],
+        [
+            *(sys.executable, "-m", "django_tasks_conformance", settings),
+            *(f"--report={report}", *options),
+        ],
         cwd=ROOT,
         env=process_environment(**environment),
         capture_output=True,

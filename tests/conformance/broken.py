@@ -1,12 +1,19 @@
-"""Backends that are broken on purpose, each in one way."""
+"""Backends that are broken on purpose, each in one way, and one that is not."""
 
 import importlib
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from django.utils import timezone
 
-from tests.standard import InvalidTask, TaskResult, TaskResultStatus, signals, tasks
+from tests.standard import (
+    InvalidTask,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    signals,
+    tasks,
+)
 
 backends = f"{tasks.__name__}.backends"
 Dummy: Any = importlib.import_module(f"{backends}.dummy").DummyBackend
@@ -114,6 +121,11 @@ class RunsTwice(Immediate):
         return super().enqueue(task, args, kwargs)
 
 
+class Unreachable(Immediate):
+    def enqueue(self, task, args, kwargs):
+        raise ConnectionError("the store is away")
+
+
 class Waiting(Dummy):
     """Keeps tasks, in its own words."""
 
@@ -168,3 +180,20 @@ class PretendsToKeepResults(Dummy):
 
     async def aget_result(self, result_id):
         return self.results[-1]
+
+
+class KeepsResults(Immediate):
+    """Is right: it runs tasks at once and keeps their results."""
+
+    supports_get_result = True
+    kept: ClassVar = {}
+
+    def enqueue(self, task, args, kwargs):
+        result = super().enqueue(task, args, kwargs)
+        self.kept[result.id] = result
+        return result
+
+    def get_result(self, result_id):
+        if result_id not in self.kept:
+            raise TaskResultDoesNotExist(result_id)
+        return self.kept[result_id]

@@ -25,6 +25,18 @@ FAULTS = {
 }
 
 
+def test_what_lies_beyond_tells_why_it_was_not_seen(tmp_path):
+    asked = ask(
+        "tests.conformance.plain_settings",
+        tmp_path,
+        *("-k", "unsaid"),
+        CONFORMANCE_BACKEND="tests.conformance.broken.Unreachable",
+    )
+    said = asked.seen("a task that raises SystemExit")
+    assert said == "not seen: ConnectionError: the store is away"
+    assert (asked.failed, asked.code) == (set(), 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_found(fault, tmp_path):
