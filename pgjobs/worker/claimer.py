@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from ..base.database_errors import is_lost, is_of_row, passes_by_itself, text_of
+from ..features import entries
 from ..queue import claiming
 from ..queue.claiming import Claimed, ClaimedJob, Fetch, HostUnits, Success
 from ..queue.recording import deleting
@@ -181,7 +182,6 @@ class Claimer:
         session: Session,
         recorder: Recorder,
         *,
-        rule: FetchRule,
         capacity: Capacity,
         admitting: Admitting,
         upkeep: Chores,
@@ -193,7 +193,7 @@ class Claimer:
         self.options = session.options
         self.recorder = recorder
         self.in_flight = recorder.in_flight
-        self.rule = rule
+        self.rule = FetchRule(self.options.poll, self.options.units is not None)
         self.capacity = capacity
         self.admitting = admitting
         self.upkeep = upkeep
@@ -299,6 +299,9 @@ class Claimer:
         now = monotonic()
         processes = self.capacity.free_processes
         self.rule.fetched(fetch, claimed, room.slots, now, processes)
+        if fetch.isolated and not processes and type(self.rule) is FetchRule:
+            for passing in entries("passing", "RULES"):
+                self.rule = passing(self.rule, self.capacity, self.connection, now)
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)

@@ -24,7 +24,6 @@ from .connections.faults import Faults
 from .connections.heartbeat import Heartbeat
 from .connections.listener import Listener, own_channel
 from .exit_code import ExitCode
-from .fetch_rule import FetchRule
 from .in_flight import InFlight
 from .modes import refuse_mode
 from .notify_or_poll import NotifyOrPoll
@@ -58,7 +57,6 @@ class Loop:
         self.bell = Bell()
         self.executor = Executor(options.slots, self.bell.wake, options.database)
         self.in_flight = InFlight()
-        self.rule = FetchRule(options.poll, options.units is not None)
         self.admitting = Admitting()
         self.faults = Faults()
         self.lifetime = Lifetime(options, self.executor)
@@ -92,7 +90,7 @@ class Loop:
             if self.lifetime.signals and self.stopping.is_out_of_time:
                 return self.stopping.abandon()
             self.sleep()
-        is_drained = self.options.drain and self.rule.is_empty
+        is_drained = self.options.drain and self.claimer.rule.is_empty
         is_renewed = self.lifetime.should_renew(is_drained)
         return ExitCode.RESTART if is_renewed else ExitCode.STOPPED
 
@@ -143,13 +141,9 @@ class Loop:
             heartbeat=self.heartbeat,
             admitting=self.admitting,
         )
-        if self.capacity.processes < options.slots:
-            for made in entries("passing", "RULES"):
-                self.rule = made(self.rule, self.capacity, session.connection)
         self.claimer = Claimer(
             session,
             self.recorder,
-            rule=self.rule,
             capacity=self.capacity,
             admitting=self.admitting,
             upkeep=self.upkeep,
@@ -178,7 +172,7 @@ class Loop:
                 is_over=lambda: self.lifetime.is_over,
                 asks_for_ready=self.asks_for_ready,
                 saw_no_jobs=self.saw_no_jobs,
-                saw_jobs=self.rule.wake,
+                saw_jobs=lambda: self.claimer.rule.wake(),
             ),
         )
 
@@ -210,10 +204,10 @@ class Loop:
         queues, excluded = self.options.queues, self.options.excluded
         if queue_name in excluded if queues is None else queue_name not in queues:
             return
-        if not self.rule.may_hold_more:
+        if not self.claimer.rule.may_hold_more:
             for observer in self.observers:
                 observer.notified()
-        self.rule.wake()
+        self.claimer.rule.wake()
 
     def hear_of_own(self, payload: str) -> None:
         """Take a notification that is for this worker alone."""
@@ -223,7 +217,7 @@ class Loop:
 
     def expect_all(self, _: str) -> None:
         """Fetch all that may have been notified while nothing listened."""
-        self.rule.wake()
+        self.claimer.rule.wake()
         self.admitting.expect()
         if self.in_flight.jobs:
             self.upkeep.cancel_requests.expect()
@@ -281,7 +275,7 @@ class Loop:
     def is_done(self) -> bool:
         if self.in_flight.is_empty and self.lifetime.is_over:
             return True
-        if not (self.lifetime.ends_when_idle and self.rule.is_empty):
+        if not (self.lifetime.ends_when_idle and self.claimer.rule.is_empty):
             return False
         if not self.in_flight.is_empty:
             return self.in_flight.is_stuck
@@ -335,7 +329,7 @@ class Loop:
     def give_up_in_vain(self) -> None:
         """Raise DatabaseLost if the claims of a drain fail for too long."""
         now = monotonic()
-        for backoff in (self.claimer.backoff, self.rule.without_queues):
+        for backoff in (self.claimer.backoff, self.claimer.rule.without_queues):
             if backoff.lasts(now) > DRAIN_PATIENCE:
                 raise DatabaseLost
 
@@ -359,11 +353,11 @@ class Loop:
 
     def asks_for_ready(self) -> bool:
         """Whether this worker has to know of READY jobs: it is mostly idle."""
-        return not self.rule.cursors
+        return not self.claimer.rule.cursors
 
     def saw_no_jobs(self, next_due: float | None, now: float, least: float) -> None:
         """Remember that no job is READY, and in how many seconds one will be due."""
-        self.rule.saw_none(now, least)
+        self.claimer.rule.saw_none(now, least)
         self.upkeep.promotion.expect_in(next_due, now)
 
     # Sleeping

@@ -64,11 +64,11 @@ def test_worker_with_more_jobs_than_slots_is_noticed(story):
 
 def test_worker_that_prefetches_may_hold_more_but_not_any_number(story):
     prefetching = WORKERS[0]._replace(name="epsilon.1")
-    for job_id in range(1, 205):
+    for job_id in range(1, 505):
         story.enqueue(job_id)
         story.claim(job_id)
     assert "slots exceeded" in broken(story.evidence(workers=[prefetching]))
-    story.versions = [each for each in story.versions if each.job_id < 204]
+    story.versions = [each for each in story.versions if each.job_id < 504]
     assert "slots exceeded" not in broken(story.evidence(workers=[prefetching]))
 
 

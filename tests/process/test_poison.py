@@ -100,12 +100,14 @@ def test_last_chance_waits_for_the_others_and_nothing_starts_beside_it(path):
     with WorkerThread(slots=4, poll=600) as worker:
         wait_for_status(first, "RUNNING")
         alone = last_chance(tasks.hold, f"{path}2")
-        wait_for(lambda: worker.loop.rule.waits_for_idle, "the last chance is met")
+        wait_for(
+            lambda: worker.loop.claimer.rule.waits_for_idle, "the last chance is met"
+        )
         assert Job.objects.running().get() == first
         tasks.let_go(f"{path}1")
         wait_for_status(alone, "RUNNING")
         last = enqueue(tasks.noop)
-        worker.loop.rule.wake()
+        worker.loop.claimer.rule.wake()
         wait_for_pass(worker.loop)
         last.refresh_from_db()
         assert (alone.status, last.status) == ("RUNNING", "READY")
@@ -127,7 +129,9 @@ def test_last_chance_does_not_hinder_the_other_workers(path):
     with WorkerThread(slots=4, poll=600, queues=("default",)) as worker:
         wait_for_status(first, "RUNNING")
         alone = last_chance(tasks.noop)
-        wait_for(lambda: worker.loop.rule.waits_for_idle, "the last chance is met")
+        wait_for(
+            lambda: worker.loop.claimer.rule.waits_for_idle, "the last chance is met"
+        )
         drain()
         wait_for_status(alone, "SUCCESSFUL")
         tasks.let_go(path)
@@ -138,7 +142,9 @@ def test_worker_that_waits_to_be_idle_does_not_spin(path):
     with WorkerThread(slots=4, poll=600) as worker:
         wait_for_status(held, "RUNNING")
         last_chance(tasks.noop)
-        wait_for(lambda: worker.loop.rule.waits_for_idle, "the last chance is met")
+        wait_for(
+            lambda: worker.loop.claimer.rule.waits_for_idle, "the last chance is met"
+        )
         wait_for(lambda: worker.loop.wakes_at() > monotonic(), "it has nothing to do")
         tasks.let_go(path)
 
@@ -150,7 +156,9 @@ def test_slots_wait_no_longer_for_a_job_that_was_to_run_alone_and_is_gone(tmp_pa
         wait_for(lambda: tasks.lines(path), "a job runs")
         alone = tasks.noop.using(max_crashes=1).enqueue()
         other = tasks.noop.enqueue()
-        wait_for(lambda: loop.rule.waits_for_idle, "the worker waits to be idle")
+        wait_for(
+            lambda: loop.claimer.rule.waits_for_idle, "the worker waits to be idle"
+        )
         alone.cancel()
         wait_for_status(other, "SUCCESSFUL", timeout=SOON)
         tasks.let_go(path)

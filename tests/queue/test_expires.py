@@ -132,7 +132,7 @@ def test_worker_does_not_spin_while_an_expired_job_is_locked():
         other.execute("SELECT FROM pgjobs_job FOR UPDATE")
         with running_worker(poll=600) as loop, statements_of_workers() as executed:
             wait_for(lambda: executed.count("loop expire") >= 6, "it tries again")
-            assert loop.rule.passed_over.since is not None, "it looks rarely"
+            assert loop.claimer.rule.passed_over.since is not None, "it looks rarely"
             other.rollback()
             wait_for(lambda: state(job) == CANCELLED, "the job is cancelled")
 

@@ -334,7 +334,8 @@ def test_queue_that_others_fill_is_looked_at_again(tmp_path):
     waiting = MAIL.enqueue()
     with running_worker(poll=600, listen=False) as loop:
         wait_for(
-            lambda: loop.rule.passed_over.since is not None, "it met the full queue"
+            lambda: loop.claimer.rule.passed_over.since is not None,
+            "it met the full queue",
         )
         job = Job.objects.get(pk=held.pk)
         Job.objects.filter(pk=held.pk).succeed()

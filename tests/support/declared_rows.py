@@ -35,9 +35,10 @@ def store_or_copy(using: str, **how) -> None:
     if "apps" in how or using not in queue_databases() or has_rows(using):
         return store_declared(using, **how)
     name = connections[using].settings_dict["NAME"]
-    # A test may have adapted tasks of `django.tasks` that no module has any more.
-    names = sorted(task.name for task in registry.all_tasks())
-    key = (name, settings.MAX_ARGUMENT_BYTES, *names, *registry.tasks.items())
+    # A test may have adapted tasks of `django.tasks` that no module has any more, or
+    # others of the same names.
+    known = sorted(registry.all_tasks(), key=lambda task: task.name)
+    key = (name, settings.MAX_ARGUMENT_BYTES, *known, *registry.tasks)
     if key in copies:
         paste(using, copies[key])
         store_schedules(using)  # their next runs are in the future

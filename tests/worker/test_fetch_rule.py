@@ -82,7 +82,7 @@ def set_cursors(loop, *priorities: int) -> None:
     def are_set():
         for priority in priorities:
             enqueue(tasks.noop.using(priority=priority))
-        turns = loop.rule.cursors
+        turns = loop.claimer.rule.cursors
         return min(turns.get(priority, 0) for priority in priorities) >= last
 
     wait_for(are_set, "there are cursors")
@@ -100,7 +100,7 @@ def test_worker_at_its_cursors_runs_new_jobs_of_every_priority_and_queue():
             enqueue(tasks.noop.using(priority=priority))
             enqueue(tasks.noop.using(priority=priority, queue_name="another"))
         wait_for_all("SUCCESSFUL")
-        assert loop.rule.cursors
+        assert loop.claimer.rule.cursors
 
 
 @shared_queue
@@ -110,7 +110,7 @@ def test_worker_at_its_cursors_finds_what_it_promotes():
         job = enqueue(tasks.noop.using(run_after=timedelta(seconds=0.3)))
         set_cursors(loop)
         wait_for_status(job, "SUCCESSFUL")
-        assert loop.rule.cursors
+        assert loop.claimer.rule.cursors
 
 
 @pytest.mark.listening
@@ -138,7 +138,7 @@ def test_worker_goes_back_to_what_was_put_back_before_its_cursors(slow):
         wait_for_status(old, "SUCCESSFUL")
         assert old.retry()
         wait_for_status(old, "SUCCESSFUL")
-        assert loop.rule.cursors
+        assert loop.claimer.rule.cursors
 
 
 @shared_queue
@@ -174,7 +174,7 @@ def test_worker_goes_back_to_what_was_committed_late(slow):
         late.commit()
         wait_for(Job.objects.exclude(status="SUCCESSFUL").exists)
         wait_for_all("SUCCESSFUL")
-        assert loop.rule.cursors
+        assert loop.claimer.rule.cursors
 
 
 @shared_queue
@@ -192,7 +192,7 @@ def test_busy_worker_promotes_what_was_scheduled_and_committed_late(slow):
             return not Job.objects.scheduled().exists()
 
         wait_for(is_promoted, "the overdue job is promoted")
-        assert loop.rule.cursors
+        assert loop.claimer.rule.cursors
 
 
 @shared_queue

@@ -127,13 +127,13 @@ def check_that_it_is_done(loop: Loop, leave: Callable[[], Callable[[], bool]]) -
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     wait_for_pass(loop)
     wait_for(lambda: loop.bell.alarm)
-    loop.rule.due = poll_at = monotonic() + 300
+    loop.claimer.rule.due = poll_at = monotonic() + 300
     with statements_of_workers() as executed:
         for _ in range(3):
             begin(loop, loop.upkeep.survey)
             wait_for(lambda: loop.upkeep.survey.due)
     assert executed == ["loop chores"] * 3
-    assert loop.rule.due > poll_at, "the next poll comes later"
+    assert loop.claimer.rule.due > poll_at, "the next poll comes later"
 
 
 def test_worker_that_cannot_listen_polls_although_it_looks_for_chores(settings):

@@ -161,15 +161,6 @@ def end_of(job: ClaimedJob) -> str:
 # What is stored
 
 
-def test_end_of_an_isolated_job_lets_the_loop_fetch_others(desk):
-    plain, isolated = desk.begin(tasks.noop.bind(), tasks.noop.bind())
-    desk.in_flight.isolated = {isolated.lease_token}
-    desk.end(failure(plain))
-    assert not desk.effects.ready
-    desk.end(failure(isolated))
-    assert desk.effects.ready
-
-
 def test_job_that_fails_ends_in_one_statement(desk):
     (job,) = desk.begin(tasks.noop.bind())
     desk.end(failure(job))

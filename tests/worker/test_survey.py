@@ -440,7 +440,7 @@ def test_heartbeat_that_saw_no_job_puts_off_a_poll_that_comes_no_sooner(
     with running_worker(queues=("none",), poll=poll) as loop:
         beat(loop)  # its first fetch is behind it now
         beat(loop)
-        left = loop.rule.due - monotonic()
+        left = loop.claimer.rule.due - monotonic()
         assert (700 < left <= 1.25 * poll) if is_put_off else (left <= poll)
 
 

@@ -201,7 +201,7 @@ def is_patient(loop) -> bool:
     now = time.monotonic()
     if loop.phase != "running":
         return False
-    waits = loop.rule.passed_over, loop.upkeep.promotion.overdue
+    waits = loop.claimer.rule.passed_over, loop.upkeep.promotion.overdue
     return any(wait.lasts(now) > 1.0 for wait in waits)
 
 
@@ -222,7 +222,7 @@ def test_draining_waits_for_a_ready_job_that_another_transaction_has_locked(path
     with ExitStack() as stack:
         with locked(job):
             worker = stack.enter_context(WorkerThread(drain=True, poll=600))
-            wait_for(lambda: worker.loop.rule.poll_at > 0, "it has looked")
+            wait_for(lambda: worker.loop.claimer.rule.poll_at > 0, "it has looked")
             assert worker.thread.is_alive()
         worker.join()
     assert tasks.lines(path) == ["1"]

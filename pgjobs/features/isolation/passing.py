@@ -101,14 +101,17 @@ def leaves(claimed: Claimed) -> bool:
 
 
 class EitherRule:
-    """The rule of a worker that may have fewer processes than slots.
+    """The rule of a worker from its first fetch on that stopped at an isolated job.
 
     Whichever of two rules decides about the next fetch stands for this one.
     """
 
-    def __init__(self, plain: FetchRule, capacity: Capacity, connection: Any) -> None:
+    def __init__(
+        self, plain: FetchRule, capacity: Capacity, connection: Any, now: float
+    ) -> None:
         self.plain = plain
         self.passing = PassingRule(plain.poll, plain.minds_units, connection)
+        self.passing.stopped_at_isolated(now)
         self.capacity = capacity
 
     def __getattr__(self, name: str) -> Any:
