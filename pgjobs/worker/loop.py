@@ -134,7 +134,6 @@ class Loop:
             self.announcer,
             self.apply,
         )
-        self.make_chores()
         self.capacity = Capacity(
             options,
             self.executor,
@@ -146,6 +145,7 @@ class Loop:
         if self.capacity.processes < options.slots:
             for made in entries("passing", "RULES"):
                 self.rule = made(self.rule, self.capacity, session.connection)
+        self.make_chores()
         self.claimer = Claimer(
             session,
             self.recorder,

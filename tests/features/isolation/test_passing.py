@@ -4,15 +4,23 @@ from datetime import timedelta
 from math import inf
 
 import pytest
+from django.utils import timezone
 
 from pgjobs import enqueue_many
 from pgjobs.features.isolation.passing import PassingRule
 from pgjobs.models import Job
 from pgjobs.queue import claiming
+from pgjobs.worker import Loop
 from tests import tasks
 from tests.actors import Hand
 from tests.actors import execute as own_execute
-from tests.processes import running_worker, shared_queue, wait_for
+from tests.processes import (
+    SOON,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
 from tests.support import isolated_tasks as isolated
 
 pytestmark = shared_queue
@@ -131,3 +139,25 @@ def test_worker_looks_past_isolated_jobs_a_few_times_while_it_runs_many(monkeypa
     with running_worker(slots=3, isolated=1):
         wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
     assert len(fetches) < 100
+
+
+@pytest.mark.usefixtures("no_schedules", "no_subscriptions")
+def test_worker_without_free_processes_fetches_what_its_heartbeat_has_seen(settings):
+    """It does not lead, hears of no job, and polls rarely."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    until = timezone.now() + timedelta(minutes=5)
+    Hand("leader", heartbeat_interval=600, leads_until=until, lease_until=until)
+    with running_worker(slots=2, isolated=0, poll=600, listen=False) as loop:
+        beat(loop)
+        assert not loop.upkeep.survey.leads
+        job = tasks.noop.enqueue()
+        beat(loop)
+        wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+
+
+def beat(loop: Loop) -> None:
+    """Let a worker beat and take what it has learnt; return when it sleeps again."""
+    loop.heartbeat.beat()
+    loop.upkeep.survey.expect()
+    loop.bell.ring()
+    wait_for(lambda: loop.upkeep.survey.due and loop.bell.alarm, "it has heard it")
