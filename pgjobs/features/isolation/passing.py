@@ -116,6 +116,15 @@ class EitherRule:
         is_passing = self.passing.decides(self.capacity.free_processes)
         return getattr(self.passing if is_passing else self.plain, name)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the last fetch saw no READY job that may begin: a drain asks.
+
+        A look past isolated jobs says nothing of those for which a process is free.
+        """
+        has_process = self.capacity.free_processes > 0
+        return self.plain.is_empty if has_process else self.passing.is_empty
+
     def wake(self) -> None:
         """Expect jobs: the queue may have changed."""
         self.plain.wake()
@@ -131,6 +140,13 @@ class EitherRule:
         is_passing = self.passing.decides(self.capacity.free_processes)
         self.used = self.passing if is_passing else self.plain
         return self.used.next_fetch(*how)
+
+    def can_do_without(self, *how: Any) -> bool:
+        """Remember why a fetch failed. A look past isolated jobs that fails, maybe
+        because there are too many, does not keep them from beginning.
+        """
+        self.passing.is_next = False
+        return self.used.can_do_without(*how)
 
     def fetched(
         self,

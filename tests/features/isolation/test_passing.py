@@ -2,15 +2,19 @@
 
 from datetime import timedelta
 from math import inf
+from types import SimpleNamespace
+from typing import Any, cast
 
+import psycopg
 import pytest
 from django.utils import timezone
 
 from pgjobs import enqueue_many
-from pgjobs.features.isolation.passing import PassingRule
+from pgjobs.features.isolation.passing import EitherRule, PassingRule
 from pgjobs.models import Job
 from pgjobs.queue import claiming
 from pgjobs.worker import Loop
+from pgjobs.worker.fetch_rule import FetchRule
 from tests import tasks
 from tests.actors import Hand
 from tests.actors import execute as own_execute
@@ -123,6 +127,36 @@ def test_what_came_in_is_looked_for_next_even_if_a_process_is_free(crowd):
     assert fetches.rule.decides(1)
     fetches.look()
     assert not fetches.rule.decides(1)
+
+
+@pytest.fixture
+def either() -> EitherRule:
+    """Return the rule of a worker with a free process, whose look past jobs is next."""
+    enqueue_many([isolated.add.bind(1)] * 3)
+    capacity = cast(Any, SimpleNamespace(free_processes=1))
+    fetches = Fetches()
+    either = EitherRule(FetchRule(POLL), capacity, fetches)
+    fetches.rule = either.passing
+    fetches.look()
+    assert either.passing.is_empty, "it has passed over all"
+    fetches.now = either.passing.rests_until
+    either.passing.stopped_at_isolated(fetches.now)
+    assert either.passing.decides(1)
+    return either
+
+
+def test_drain_does_not_end_at_isolated_jobs_because_a_look_past_them_is_next(either):
+    assert not either.is_empty
+    either.capacity.free_processes = 0
+    assert either.is_empty
+
+
+def test_look_past_isolated_jobs_that_fails_keeps_none_of_them_from_beginning(either):
+    now = either.passing.rests_until
+    fetch = either.next_fetch(4, now)
+    assert not fetch.isolated
+    assert not either.can_do_without(fetch, psycopg.Error("too slow"), now)
+    assert either.next_fetch(4, now).isolated
 
 
 def test_worker_looks_past_isolated_jobs_a_few_times_while_it_runs_many(monkeypatch):
