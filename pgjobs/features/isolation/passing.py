@@ -51,7 +51,8 @@ class PassingRule(FetchRule):
             return Fetch(0)
         fetch = super().next_fetch(slots, now, must_see_all, prefetched)
         fetch = fetch._replace(isolated=0)
-        if fetch.by_queue and now >= self.last_at + MOMENT:
+        has_cursors = not self.minds_units
+        if has_cursors and fetch.by_queue and now >= self.last_at + MOMENT:
             self.ask_for_last(now)
         self.began_at = now
         return fetch

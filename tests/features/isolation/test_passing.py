@@ -129,6 +129,16 @@ def test_what_came_in_is_looked_for_next_even_if_a_process_is_free(crowd):
     assert not fetches.rule.decides(1)
 
 
+def test_worker_that_counts_units_asks_for_no_cursors():
+    asked = []
+    connection = SimpleNamespace(execute=lambda *how: asked.append(how) or [])
+    for minds_units in (True, False):
+        rule = PassingRule(POLL, minds_units, connection)
+        rule.by_queue_until = inf
+        assert rule.next_fetch(4, 100.0).by_queue
+        assert bool(asked) is not minds_units
+
+
 @pytest.fixture
 def either() -> EitherRule:
     """Return the rule of a worker with a free process, whose look past jobs is next."""
