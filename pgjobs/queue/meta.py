@@ -38,9 +38,13 @@ inherited: ContextVar[dict[str, Any]] = ContextVar("pgjobs_inherited_meta")
 
 
 def with_meta(new_jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-    """Return new jobs with what they take along from here, unless they have it."""
-    meta = None if all(job.meta for job in new_jobs) else collected()
-    return [job._replace(meta=meta) for job in new_jobs] if meta else new_jobs
+    """Return new jobs with what they take along from here, before their own."""
+    if not (meta := collected()):
+        return new_jobs
+    return [
+        job._replace(meta=f"{meta[:-1]},{job.meta[1:]}" if job.meta else meta)
+        for job in new_jobs
+    ]
 
 
 def collected() -> str | None:

@@ -114,18 +114,15 @@ NUMBERED = (
 )
 SUBSCRIBED = [column for column in COLUMNS if column.subscribed]
 SHARED = [column for column in COLUMNS if column.name != "kwargs"]
-DUE = """coalesce(
-%(run_after)s::timestamptz,
-statement_timestamp() + make_interval(secs => %(delay)s::float8)
-)"""
+DUE = """coalesce(%(run_after)s::timestamptz,
+statement_timestamp() + make_interval(secs => %(delay)s::float8))"""
 # The value of each column of a single job, by its name.
 VALUES = {
     **{column.name: parameter_of(column) for column in COLUMNS},
     "run_after": DUE,
-    "expires_at": f"""coalesce(
-%(expires_at)s::timestamptz,
-coalesce({DUE}, statement_timestamp()) + make_interval(secs => %(expires_in)s::float8)
-)""",
+    "expires_at": f"""coalesce(%(expires_at)s::timestamptz,
+coalesce({DUE}, statement_timestamp()) + make_interval(secs => %(expires_in)s::float8))
+""",
     "keys": "%(keys)s::jsonb -> 0",
 }
 # The text for each mark.

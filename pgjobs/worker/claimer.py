@@ -299,7 +299,7 @@ class Claimer:
         now = monotonic()
         processes = self.capacity.free_processes
         self.rule.fetched(fetch, claimed, room.slots, now, processes)
-        if fetch.isolated and not processes and type(self.rule) is FetchRule:
+        if not processes and type(self.rule) is FetchRule:  # isolated jobs may wait
             for passing in entries("passing", "RULES"):
                 self.rule = passing(self.rule, self.capacity, self.connection, now)
         promotion = self.upkeep.promotion

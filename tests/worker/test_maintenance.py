@@ -127,7 +127,9 @@ def check_that_it_is_done(loop: Loop, leave: Callable[[], Callable[[], bool]]) -
 def test_worker_asks_once_for_all_chores_and_not_for_jobs_beside(loop):
     wait_for_pass(loop)
     wait_for(lambda: loop.bell.alarm)
-    loop.claimer.rule.due = poll_at = monotonic() + 300
+    loop.claimer.rule.saw_none(monotonic() - 300)
+    poll_at = loop.claimer.rule.due
+    assert poll_at > monotonic()
     with statements_of_workers() as executed:
         for _ in range(3):
             begin(loop, loop.upkeep.survey)

@@ -91,6 +91,7 @@ class MembersClient:
 
     The rows of members have keys. So a trigger would be called for each one, to see
     that a success which a worker records leaves nothing to do. The setting says so.
+    Through a pooler each statement is sent alone, so there it would say nothing.
     """
 
     def __init__(self, claimer: "Claimer"):
@@ -99,7 +100,7 @@ class MembersClient:
         self.together = self.connection.together
 
     def execute(self, query: str, parameters: dict) -> list[tuple]:
-        if not self.in_flight.companions:
+        if not self.in_flight.companions or self.connection.pooled:
             return self.connection.execute(query, parameters)
         _, rows = self.together([(AS_ADMISSION, {}), (query, parameters)])
         return rows

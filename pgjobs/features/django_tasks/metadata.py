@@ -41,13 +41,15 @@ def check_metadata(metadata: Any, meta: Mapping[str, Any]) -> None:
 
 
 def own_meta(metadata: Any) -> str:
-    """Return the `meta` of a new job with metadata. Raises InvalidTask."""
-    meta = json.loads(collected() or "{}")
+    """Return the own part of the `meta` of a new job. Raises InvalidTask.
+
+    What else it takes along is joined to it as it is inserted, in the span of that.
+    """
     try:
-        check_metadata(metadata, meta)
+        check_metadata(metadata, json.loads(collected() or "{}"))
     except ValueError as error:
         raise InvalidTask(str(error)) from None
-    return dump({**meta, OWN: metadata})
+    return dump({OWN: metadata})
 
 
 def save_metadata(job: RunningJob, metadata: Any) -> None:

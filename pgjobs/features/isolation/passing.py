@@ -51,7 +51,8 @@ class PassingRule(FetchRule):
             return Fetch(0)
         fetch = super().next_fetch(slots, now, must_see_all, prefetched)
         fetch = fetch._replace(isolated=0)
-        if fetch.by_queue and now >= self.last_at + MOMENT:
+        has_cursors = not self.minds_units
+        if has_cursors and fetch.by_queue and now >= self.last_at + MOMENT:
             self.ask_for_last(now)
         self.began_at = now
         return fetch
@@ -101,7 +102,7 @@ def leaves(claimed: Claimed) -> bool:
 
 
 class EitherRule:
-    """The rule of a worker from its first fetch on that stopped at an isolated job.
+    """The rule of a worker from its first fetch on that left it no free process.
 
     Whichever of two rules decides about the next fetch stands for this one.
     """
@@ -119,6 +120,15 @@ class EitherRule:
         is_passing = self.passing.decides(self.capacity.free_processes)
         return getattr(self.passing if is_passing else self.plain, name)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the last fetch saw no READY job that may begin: a drain asks.
+
+        A look past isolated jobs says nothing of those for which a process is free.
+        """
+        has_process = self.capacity.free_processes > 0
+        return self.plain.is_empty if has_process else self.passing.is_empty
+
     def wake(self) -> None:
         """Expect jobs: the queue may have changed."""
         self.plain.wake()
@@ -134,6 +144,13 @@ class EitherRule:
         is_passing = self.passing.decides(self.capacity.free_processes)
         self.used = self.passing if is_passing else self.plain
         return self.used.next_fetch(*how)
+
+    def can_do_without(self, *how: Any) -> bool:
+        """Remember why a fetch failed. A look past isolated jobs that fails, maybe
+        because there are too many, does not keep them from beginning.
+        """
+        self.passing.is_next = False
+        return self.used.can_do_without(*how)
 
     def fetched(
         self,

@@ -75,6 +75,17 @@ def test_no_line_is_looked_at_for_the_rows_of_a_pass_with_members():
         assert client.execute(*asked) == [("",)]  # it has ended with the transaction
 
 
+def test_pass_with_members_is_one_statement_through_a_pooler():
+    sent = []
+    own = SimpleNamespace(
+        pooled=True, together=None, execute=lambda *how: sent.append(how)
+    )
+    in_flight = SimpleNamespace(companions={1})
+    client = MembersClient(SimpleNamespace(in_flight=in_flight, connection=own))
+    client.execute("SELECT 1", {})
+    assert sent == [("SELECT 1", {})]
+
+
 def test_jobs_of_different_values_share_no_call(path):
     for tenant in (1, 2):
         enqueue_all(by_tenant, path, [tenant, tenant + 10], tenant=tenant)

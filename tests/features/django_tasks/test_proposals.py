@@ -9,6 +9,7 @@ from django.test import override_settings
 from pgjobs import exponential, task_options
 from pgjobs.exceptions import InvalidTask as InvalidOption
 from pgjobs.models import Attempt, Job
+from pgjobs.queue import inserting, observing
 from tests.processes import drain
 from tests.standard import InvalidTask, TaskResultStatus, default_task_backend
 from tests.support import proposed_tasks
@@ -148,6 +149,22 @@ def test_metadata_stands_beside_what_else_a_job_takes_along():
     result = with_a_tenant.run(tell.using(metadata=TRACE).enqueue)
     job = Job.objects.get(pk=result.id)
     assert job.meta == {"tenant": "acme", "metadata": TRACE}
+
+
+@override_settings(PGJOBS={"META": ["tests.telemetry.hooks.tenant"]})
+def test_job_with_metadata_takes_along_what_is_known_as_it_is_inserted(monkeypatch):
+    """So telemetry finds the span of the insertion, and not the one around it."""
+
+    def observe(new_jobs):
+        token = tenant.set("of the insertion")
+        return lambda jobs, error: tenant.reset(token)
+
+    monkeypatch.setattr(observing, "observers", [observe])
+    monkeypatch.setattr(inserting, "observers", [observe])
+    result = tell.using(metadata=TRACE).enqueue()
+    job = Job.objects.get(pk=result.id)
+    assert job.meta == {"tenant": "of the insertion", "metadata": TRACE}
+    assert result.metadata == TRACE
 
 
 @override_settings(PGJOBS={"META": ["tests.telemetry.hooks.tenant"]})

@@ -2,17 +2,29 @@
 
 from datetime import timedelta
 from math import inf
+from types import SimpleNamespace
+from typing import Any, cast
 
+import psycopg
 import pytest
+from django.utils import timezone
 
 from pgjobs import enqueue_many
-from pgjobs.features.isolation.passing import PassingRule
+from pgjobs.features.isolation.passing import EitherRule, PassingRule
 from pgjobs.models import Job
 from pgjobs.queue import claiming
+from pgjobs.worker import Loop
+from pgjobs.worker.fetch_rule import FetchRule
 from tests import tasks
 from tests.actors import Hand
 from tests.actors import execute as own_execute
-from tests.processes import running_worker, shared_queue, wait_for
+from tests.processes import (
+    SOON,
+    running_worker,
+    shared_queue,
+    wait_for,
+    wait_for_status,
+)
 from tests.support import isolated_tasks as isolated
 
 pytestmark = shared_queue
@@ -117,6 +129,46 @@ def test_what_came_in_is_looked_for_next_even_if_a_process_is_free(crowd):
     assert not fetches.rule.decides(1)
 
 
+def test_worker_that_counts_units_asks_for_no_cursors():
+    asked = []
+    connection = SimpleNamespace(execute=lambda *how: asked.append(how) or [])
+    for minds_units in (True, False):
+        rule = PassingRule(POLL, minds_units, connection)
+        rule.by_queue_until = inf
+        assert rule.next_fetch(4, 100.0).by_queue
+        assert bool(asked) is not minds_units
+
+
+@pytest.fixture
+def either() -> EitherRule:
+    """Return the rule of a worker with a free process, whose look past jobs is next."""
+    enqueue_many([isolated.add.bind(1)] * 3)
+    capacity = cast(Any, SimpleNamespace(free_processes=1))
+    fetches = Fetches()
+    either = EitherRule(FetchRule(POLL), capacity, fetches, fetches.now)
+    fetches.rule = either.passing
+    fetches.look()
+    assert either.passing.is_empty, "it has passed over all"
+    fetches.now = either.passing.rests_until
+    either.passing.stopped_at_isolated(fetches.now)
+    assert either.passing.decides(1)
+    return either
+
+
+def test_drain_does_not_end_at_isolated_jobs_because_a_look_past_them_is_next(either):
+    assert not either.is_empty
+    either.capacity.free_processes = 0
+    assert either.is_empty
+
+
+def test_look_past_isolated_jobs_that_fails_keeps_none_of_them_from_beginning(either):
+    now = either.passing.rests_until
+    fetch = either.next_fetch(4, now)
+    assert not fetch.isolated
+    assert not either.can_do_without(fetch, psycopg.Error("too slow"), now)
+    assert either.next_fetch(4, now).isolated
+
+
 def test_worker_looks_past_isolated_jobs_a_few_times_while_it_runs_many(monkeypatch):
     fetches = []
     fetch_of = claiming.record_and_claim
@@ -131,3 +183,25 @@ def test_worker_looks_past_isolated_jobs_a_few_times_while_it_runs_many(monkeypa
     with running_worker(slots=3, isolated=1):
         wait_for(lambda: not Job.objects.filter(finished_at=None).exists())
     assert len(fetches) < 100
+
+
+@pytest.mark.usefixtures("no_schedules", "no_subscriptions")
+def test_worker_without_free_processes_fetches_what_its_heartbeat_has_seen(settings):
+    """It does not lead, hears of no job, and polls rarely."""
+    settings.PGJOBS = {"HEARTBEAT_INTERVAL": 600, "LEASE_DURATION": 3_600}
+    until = timezone.now() + timedelta(minutes=5)
+    Hand("leader", heartbeat_interval=600, leads_until=until, lease_until=until)
+    with running_worker(slots=2, isolated=0, poll=600, listen=False) as loop:
+        beat(loop)
+        assert not loop.upkeep.survey.leads
+        job = tasks.noop.enqueue()
+        beat(loop)
+        wait_for_status(job, "SUCCESSFUL", timeout=SOON)
+
+
+def beat(loop: Loop) -> None:
+    """Let a worker beat and take what it has learnt; return when it sleeps again."""
+    loop.heartbeat.beat()
+    loop.upkeep.survey.expect()
+    loop.bell.ring()
+    wait_for(lambda: loop.upkeep.survey.due and loop.bell.alarm, "it has heard it")

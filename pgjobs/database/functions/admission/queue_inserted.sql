@@ -12,7 +12,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     enqueued_in jsonb;
 BEGIN
-    IF NEW.status NOT IN ('READY', 'WAITING')
+    IF coalesce(NEW.status NOT IN ('READY', 'WAITING'), true)
         OR NEW.status = 'WAITING' AND NEW.line IS NOT NULL
         OR NEW.status = 'READY' AND NEW.run_after <= statement_timestamp()
         AND num_nonnulls(NEW.keys, NEW.dependencies) = 0
