@@ -272,9 +272,14 @@ def test_worker_beside_one_that_leads_asks_and_prunes_nothing(settings):
         for name in ("expire", "rescue", "prune"):
             assert loop.upkeep[name].next_event == inf, name
         assert loop.admitting.sweeping.due > monotonic() + 2_000
+        wait_for(lambda: is_far(loop.upkeep["wake"].next_event), "it has begun")
         with statements_of_workers() as executed:
             beat(loop)
         assert executed == ["heartbeat heartbeat"]
+
+
+def is_far(moment: float) -> bool:
+    return moment > monotonic() + 10
 
 
 def test_worker_beside_one_that_leads_still_cancels_expired_jobs_that_it_meets(
