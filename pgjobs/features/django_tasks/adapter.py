@@ -14,14 +14,18 @@ from functools import cached_property, update_wrapper
 from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
+from django.db import connections
 
 from ... import signals
 from ...base.moments import aware
 from ...base.texts import in_a_log
+from ...conf import settings
 from ...exceptions import InvalidTask, non_negative_seconds
+from ...queue.claiming import ClaimedJob
 from ...queue.new_job import NewJob
 from ...tasks.arguments import Stored
 from ...tasks.options import Options
+from ...tasks.registry import registry
 from ...tasks.running_job import current_job
 from ...tasks.task import Task as NativeTask
 from .backoff import takes_error
@@ -69,7 +73,8 @@ class JobContext(TaskContext):
     def save_metadata(self) -> None:
         """Save the metadata now. Raises ValueError, and LeaseLost."""
         save_metadata(current_job(), self.metadata)
-        self.remember()
+        if not connections[settings.DATABASE].in_atomic_block:  # or it may be undone
+            self.remember()
 
     async def asave_metadata(self) -> None:
         """Save the metadata now. Raises ValueError, and LeaseLost."""
@@ -122,7 +127,8 @@ def plain_callable(task: "TaskAdapter") -> Callable:
         try:
             value = function(context, *args, **kwargs)
         except BaseException:
-            context.save_after_error()
+            if not task.options.atomic:  # it would be rolled back, too
+                context.save_after_error()
             raise
         context.save_changes()
         return json_of(value)
@@ -171,6 +177,13 @@ def result_here(task: "TaskAdapter") -> JobResult:
     return result
 
 
+def result_as_claimed(job: ClaimedJob) -> JobResult:
+    """Return the result of a job by what its worker has of it: no query."""
+    task = registry.find(job.task)
+    assert isinstance(task, TaskAdapter)
+    return JobResult.claimed(task, job)
+
+
 def context_here() -> JobContext:
     """Return what a task learns of its job."""
     context = JobContext(task_result=begun.get())
@@ -217,10 +230,12 @@ class AdapterOptions(Options):
         """Whether the backoff takes the exception and the result."""
         return takes_error(self.backoff)
 
-    def wait_after(self, failures: int, error: BaseException) -> float | None:
+    def wait_after(self, job: ClaimedJob, error: BaseException) -> float | None:
         if not self.takes_error:
-            return super().wait_after(failures, error)
-        wait = self.backoff(error, begun.get().ended_by(error))  # type: ignore[call-arg, arg-type]
+            return super().wait_after(job, error)
+        # Of a body that does not stop, or whose process died, another thread says so.
+        result = (begun.get(None) or result_as_claimed(job)).ended_by(error)
+        wait = self.backoff(error, result)  # type: ignore[call-arg, arg-type]
         return None if wait is None else non_negative_seconds("backoff", wait)
 
     def retries(self, error: BaseException) -> bool:
