@@ -91,6 +91,7 @@ def save_in_what_is_rolled_back(context):
 
 
 @task(takes_context=True)
+@task_options(max_attempts=3)
 def spoil(context):
     context.metadata["spoilt"] = object()
 

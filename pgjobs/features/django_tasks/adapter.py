@@ -50,10 +50,10 @@ NOTHING_SAID = ("default", 0, None)  # about queue, priority and time
 begun: ContextVar[JobResult] = ContextVar("pgjobs_result_as_it_began")
 
 
-class UnstorableResult:
-    """Marks the errors that a result raises because it is not JSON."""
+class Unstorable:
+    """Marks the errors that a result or metadata raise because they are not JSON."""
 
-    MARK = "_pgjobs_unstorable_result"
+    MARK = "_pgjobs_unstorable"
 
     @classmethod
     def caused(cls, error: BaseException) -> bool:
@@ -87,6 +87,14 @@ class JobContext(TaskContext):
         """Save the metadata if it has changed since it was read or saved."""
         if self.metadata != self.stored:
             self.save_metadata()
+
+    def save_at_end(self) -> None:
+        """Save what has changed. As of a result, what is no JSON fails the job."""
+        try:
+            self.save_changes()
+        except ValueError as error:
+            setattr(error, Unstorable.MARK, True)
+            raise
 
     def save_after_error(self) -> None:
         """Save what has changed; the error of the task matters more than one of it."""
@@ -130,7 +138,7 @@ def plain_callable(task: "TaskAdapter") -> Callable:
             if not task.options.atomic:  # it would be rolled back, too
                 context.save_after_error()
             raise
-        context.save_changes()
+        context.save_at_end()
         return json_of(value)
 
     return body
@@ -155,7 +163,7 @@ def async_callable(task: "TaskAdapter") -> Callable:
         except BaseException:
             await sync_to_async(context.save_after_error)()
             raise
-        await sync_to_async(context.save_changes)()
+        await sync_to_async(context.save_at_end)()
         return json_of(value)
 
     return body
@@ -198,7 +206,7 @@ def json_of(value: Any) -> Any:
     try:
         return json_form(value)
     except (TypeError, ValueError) as error:
-        setattr(error, UnstorableResult.MARK, True)
+        setattr(error, Unstorable.MARK, True)
         raise
 
 
@@ -240,7 +248,7 @@ class AdapterOptions(Options):
 
     def retries(self, error: BaseException) -> bool:
         # Another attempt would do again what this one has done.
-        return not UnstorableResult.caused(error) and super().retries(error)
+        return not Unstorable.caused(error) and super().retries(error)
 
 
 class TaskAdapter(NativeTask[..., Any, Any]):

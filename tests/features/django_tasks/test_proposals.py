@@ -208,9 +208,9 @@ def test_metadata_is_saved_again_whose_transaction_was_rolled_back():
     assert (result.metadata, result.status) == ({"changed": True}, FAILED)
 
 
-def test_metadata_that_is_no_json_fails_the_attempt_and_says_why():
-    result = run(proposed_tasks.spoil)
-    assert result.status == FAILED
+def test_metadata_that_is_no_json_fails_the_job_and_says_why():
+    result = run(proposed_tasks.spoil)  # again it would do what it has done
+    assert (result.status, result.attempts) == (FAILED, 1)
     assert "metadata cannot be stored" in Attempt.objects.get().message
 
 
