@@ -120,7 +120,8 @@ class Sealing:
 def values_of(hide: Hiding) -> set[str]:
     """Return the texts of all values that it masks."""
     given = (each() if callable(each) else each for each in hide.arguments)
-    return sensitive_values(hide.words, given)
+    own = getattr(hide, "own", ())  # of the jobs of a call
+    return sensitive_values(hide.words, given).union(*map(values_of, own))
 
 
 def quotes(text: str, values: set[str]) -> bool:
