@@ -91,6 +91,12 @@ def save_in_what_is_rolled_back(context):
 
 
 @task(takes_context=True)
+def note_what_another_returned(context, other):
+    (end,) = context.wait_for_jobs("other", [other])
+    context.metadata["seen"] = end.value
+
+
+@task(takes_context=True)
 @task_options(max_attempts=3)
 def spoil(context):
     context.metadata["spoilt"] = object()

@@ -71,13 +71,13 @@ class JobContext(TaskContext):
         return self.task_result.metadata
 
     def save_metadata(self) -> None:
-        """Save the metadata now. Raises ValueError, and LeaseLost."""
+        """Save the metadata now. Raises ValueError, InvalidStep and LeaseLost."""
         save_metadata(current_job(), self.metadata)
         if not connections[settings.DATABASE].in_atomic_block:  # or it may be undone
             self.remember()
 
     async def asave_metadata(self) -> None:
-        """Save the metadata now. Raises ValueError, and LeaseLost."""
+        """Save the metadata now. Raises ValueError, InvalidStep and LeaseLost."""
         await sync_to_async(self.save_metadata)()
 
     def remember(self) -> None:
