@@ -5687,6 +5687,7 @@ DECLARE
     longest_wait CONSTANT text := current_setting('lock_timeout');
     fault text;
 BEGIN
+    meta := meta - 'metadata';
     meta := CASE
         WHEN octet_length((meta || parent)::text) > 4000 THEN parent
         ELSE meta || parent

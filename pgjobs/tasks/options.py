@@ -124,9 +124,9 @@ class OwnOptions(FlowControl, Destination, Unique):
             error, self.no_retry_on
         )
 
-    def wait_after(self, failures: int, error: BaseException) -> float | None:
+    def wait_after(self, job: Any, error: BaseException) -> float | None:
         """Return the seconds until the next attempt; None if there is to be none."""
-        return non_negative_seconds("backoff", self.backoff(failures))
+        return non_negative_seconds("backoff", self.backoff(job.failures + 1))
 
     def new_job(self, task_name: str, stored: Stored) -> NewJob:
         """Return a job with these arguments, without its keys and dependencies."""

@@ -55,13 +55,20 @@ def failed(shown: Links, hour: list[Sums]) -> Number:
     )
     note = gettext("in the last hour")
     if ended:
-        share = number / ended
-        few = 0 < share < 0.01  # of which none would be wrong
         note = gettext("%(share)s of the last hour") % {
-            "share": f"{share:.1%}" if few else f"{share:.0%}"
+            "share": share_text(number / ended)
         }
     url = shown.list_of("job", status=Status.FAILED, ended="hour")
     return Number(_("Failed"), f"{number:,}", note, url, is_bad=number > 0)
+
+
+def share_text(share: float) -> str:
+    """Return a share in percent, but neither none nor all for what is not."""
+    if 0 < share < 0.001:
+        return "<0.1%"
+    if 0 < share < 0.01:
+        return f"{share:.1%}"
+    return f"{share if share == 1 else min(share, 0.99):.0%}"
 
 
 def waiting(shown: Links, state: status.Overview) -> Number:

@@ -14,14 +14,18 @@ from functools import cached_property, update_wrapper
 from typing import Any, Literal
 
 from asgiref.sync import sync_to_async
+from django.db import connections
 
 from ... import signals
 from ...base.moments import aware
 from ...base.texts import in_a_log
+from ...conf import settings
 from ...exceptions import InvalidTask, non_negative_seconds
+from ...queue.claiming import ClaimedJob
 from ...queue.new_job import NewJob
 from ...tasks.arguments import Stored
 from ...tasks.options import Options
+from ...tasks.registry import registry
 from ...tasks.running_job import current_job
 from ...tasks.task import Task as NativeTask
 from .backoff import takes_error
@@ -46,10 +50,10 @@ NOTHING_SAID = ("default", 0, None)  # about queue, priority and time
 begun: ContextVar[JobResult] = ContextVar("pgjobs_result_as_it_began")
 
 
-class UnstorableResult:
-    """Marks the errors that a result raises because it is not JSON."""
+class Unstorable:
+    """Marks the errors that a result or metadata raise because they are not JSON."""
 
-    MARK = "_pgjobs_unstorable_result"
+    MARK = "_pgjobs_unstorable"
 
     @classmethod
     def caused(cls, error: BaseException) -> bool:
@@ -67,12 +71,13 @@ class JobContext(TaskContext):
         return self.task_result.metadata
 
     def save_metadata(self) -> None:
-        """Save the metadata now. Raises ValueError, and LeaseLost."""
+        """Save the metadata now. Raises ValueError, InvalidStep and LeaseLost."""
         save_metadata(current_job(), self.metadata)
-        self.remember()
+        if not connections[settings.DATABASE].in_atomic_block:  # or it may be undone
+            self.remember()
 
     async def asave_metadata(self) -> None:
-        """Save the metadata now. Raises ValueError, and LeaseLost."""
+        """Save the metadata now. Raises ValueError, InvalidStep and LeaseLost."""
         await sync_to_async(self.save_metadata)()
 
     def remember(self) -> None:
@@ -82,6 +87,14 @@ class JobContext(TaskContext):
         """Save the metadata if it has changed since it was read or saved."""
         if self.metadata != self.stored:
             self.save_metadata()
+
+    def save_at_end(self) -> None:
+        """Save what has changed. As of a result, what is no JSON fails the job."""
+        try:
+            self.save_changes()
+        except ValueError as error:
+            setattr(error, Unstorable.MARK, True)
+            raise
 
     def save_after_error(self) -> None:
         """Save what has changed; the error of the task matters more than one of it."""
@@ -122,9 +135,10 @@ def plain_callable(task: "TaskAdapter") -> Callable:
         try:
             value = function(context, *args, **kwargs)
         except BaseException:
-            context.save_after_error()
+            if not task.options.atomic:  # it would be rolled back, too
+                context.save_after_error()
             raise
-        context.save_changes()
+        context.save_at_end()
         return json_of(value)
 
     return body
@@ -149,7 +163,7 @@ def async_callable(task: "TaskAdapter") -> Callable:
         except BaseException:
             await sync_to_async(context.save_after_error)()
             raise
-        await sync_to_async(context.save_changes)()
+        await sync_to_async(context.save_at_end)()
         return json_of(value)
 
     return body
@@ -171,6 +185,13 @@ def result_here(task: "TaskAdapter") -> JobResult:
     return result
 
 
+def result_as_claimed(job: ClaimedJob) -> JobResult:
+    """Return the result of a job by what its worker has of it: no query."""
+    task = registry.find(job.task)
+    assert isinstance(task, TaskAdapter)
+    return JobResult.claimed(task, job)
+
+
 def context_here() -> JobContext:
     """Return what a task learns of its job."""
     context = JobContext(task_result=begun.get())
@@ -185,7 +206,7 @@ def json_of(value: Any) -> Any:
     try:
         return json_form(value)
     except (TypeError, ValueError) as error:
-        setattr(error, UnstorableResult.MARK, True)
+        setattr(error, Unstorable.MARK, True)
         raise
 
 
@@ -217,15 +238,17 @@ class AdapterOptions(Options):
         """Whether the backoff takes the exception and the result."""
         return takes_error(self.backoff)
 
-    def wait_after(self, failures: int, error: BaseException) -> float | None:
+    def wait_after(self, job: ClaimedJob, error: BaseException) -> float | None:
         if not self.takes_error:
-            return super().wait_after(failures, error)
-        wait = self.backoff(error, begun.get().ended_by(error))  # type: ignore[call-arg, arg-type]
+            return super().wait_after(job, error)
+        # Of a body that does not stop, or whose process died, another thread says so.
+        result = (begun.get(None) or result_as_claimed(job)).ended_by(error)
+        wait = self.backoff(error, result)  # type: ignore[call-arg, arg-type]
         return None if wait is None else non_negative_seconds("backoff", wait)
 
     def retries(self, error: BaseException) -> bool:
         # Another attempt would do again what this one has done.
-        return not UnstorableResult.caused(error) and super().retries(error)
+        return not Unstorable.caused(error) and super().retries(error)
 
 
 class TaskAdapter(NativeTask[..., Any, Any]):

@@ -16,6 +16,8 @@ def check_backoff(backoff: Callable) -> None:
     """Raise InvalidTask unless it takes the failures, or an exception and a result."""
     check_callable(backoff)
     if takes_error(backoff):
+        if inspect.iscoroutinefunction(backoff):
+            raise InvalidTask(f"backoff cannot be a coroutine function: {backoff!r}.")
         return
     if required_parameters(backoff) != 1 and backoff not in MAKERS:
         raise InvalidTask(

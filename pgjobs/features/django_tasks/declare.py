@@ -14,7 +14,10 @@ F = TypeVar("F", bound=Callable)
 
 ATTRIBUTE = "pgjobs_options"
 # Django's own task has these, or nothing in Django's API corresponds to them.
-LEFT_TO_DJANGO = {"queue_name", "priority", "run_after", "dependencies", "write_all"}
+LEFT_TO_DJANGO = {
+    *("queue_name", "priority", "run_after", "dependencies", "write_all"),
+    *("chunk", "chunk_by", "chunk_wait", "on_chunk_error"),
+}
 # Names that are discussed for Django, and that pgjobs' own tasks do not have. Every job
 # is inserted in the caller's transaction, whatever `enqueue_on_commit` says.
 ON_COMMIT = "enqueue_on_commit"
@@ -33,8 +36,8 @@ def task_options(**options: Any) -> Callable[[F], F]:
         def send(user_id): ...
 
     Returns what decorates the function. The `options` are those of pgjobs' own `@task`,
-    but for `queue_name`, `priority`, `dependencies`, `write_all` and what makes a task
-    recur. Raises InvalidTask.
+    but for `queue_name`, `priority`, `dependencies`, `write_all`, chunks and what makes
+    a task recur. Raises InvalidTask.
     """
     check_declared("@task_options", options)
 

@@ -55,13 +55,12 @@ def own_meta(metadata: Any) -> str:
 def save_metadata(job: RunningJob, metadata: Any) -> None:
     """Store the metadata of the running job, in its transaction if there is one.
 
-    Raises ValueError, and LeaseLost if the job no longer belongs to this worker.
+    Raises ValueError, InvalidStep for metadata with an encrypted value that the job has
+    met, and LeaseLost if the job no longer belongs to this worker.
     """
     check_metadata(metadata, job.meta)
-    parameters = {
-        "id": job.id,
-        "lease_token": job.lease_token,
-        "metadata": dump({OWN: metadata}),
-    }
+    text = dump({OWN: metadata})
+    job.refuse_shown("The metadata", text)
+    parameters = {"id": job.id, "lease_token": job.lease_token, "metadata": text}
     if not execute_on(settings.DATABASE)(statement("save_metadata"), parameters):
         raise LeaseLost(job.id)

@@ -9,6 +9,7 @@ There job 42 has the result "42". In the database `eu` of the same project it ha
 "42@eu".
 """
 
+import json
 import re
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ from ...base.database_choice import has_queue
 from ...base.ids import LARGEST_ID
 from ...conf import settings
 from ...exceptions import UnknownTask
+from ...queue.claiming import ClaimedJob
+from ...queue.meta import loaded
 from ...tasks import tables
 from ...tasks.running_job import RunningJob
 from .compat import (
@@ -93,7 +96,9 @@ class JobResult(TaskResult):
         return result
 
     @classmethod
-    def running(cls, task: "TaskAdapter", job: RunningJob) -> "JobResult":
+    def running(
+        cls, task: "TaskAdapter", job: RunningJob | ClaimedJob, **known: Any
+    ) -> "JobResult":
         """Return the result of the job that runs here."""
         return cls.of(
             {
@@ -104,7 +109,26 @@ class JobResult(TaskResult):
                 "enqueued_at": job.enqueued_at,
                 "finished_at": None,
                 "_return_value": None,
+                **known,
             }
+        )
+
+    @classmethod
+    def claimed(cls, task: "TaskAdapter", job: ClaimedJob) -> "JobResult":
+        """Return the result of a job as it was claimed.
+
+        Its errors, its times and the names of its workers stand in other rows.
+        """
+        return cls.running(
+            task,
+            job,
+            args=json.loads(job.args),
+            kwargs=json.loads(job.kwargs),
+            started_at=None,
+            last_attempted_at=None,
+            errors=[],
+            worker_ids=[UNKNOWN_WORKER] * min(job.attempt, MOST_ATTEMPTS),
+            metadata=metadata_of(loaded(job.meta or "{}")),
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -151,6 +151,7 @@ class Held:
 
     ring: Keyring | None = None
     lock = Lock()  # so that threads that start together ask once
+    failed: tuple[float, str] = 0.0, ""  # when the setting could not be read, and why
 
 
 def keyring() -> Keyring:
@@ -158,11 +159,26 @@ def keyring() -> Keyring:
     given = settings.ENCRYPTION_KEYS
     ring = Held.ring
     if ring is None or ring.given is not given:
+        asked_at = monotonic()
         with Held.lock:
             ring = Held.ring
             if ring is None or ring.given is not given:
-                Held.ring = ring = Keyring(given)
+                Held.ring = ring = made_of(given, asked_at)
     return ring
+
+
+def made_of(given: Any, asked_at: float) -> Keyring:
+    """Return the keyring of a setting. Raises EncryptionError.
+
+    A callable that has failed since `asked_at` is not asked again: it may take long.
+    """
+    if Held.failed[0] > asked_at:
+        raise NoKey(Held.failed[1])
+    try:
+        return Keyring(given)
+    except EncryptionError as error:
+        Held.failed = monotonic(), str(error)
+        raise
 
 
 def keyed_hash(text: str, names: Iterable[str]) -> str:

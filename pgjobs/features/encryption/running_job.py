@@ -1,6 +1,7 @@
 """What a running job encrypts and opens by itself: what its features store."""
 
 import json
+import re
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,14 @@ from ...base.plain_json import dump, dump_checked
 from ...conf import settings
 from ...exceptions import EncryptionError, Fail, InvalidStep, LeaseLost, Snooze
 from ...queue.statements import execute_on
+from ...reports.secrets import (
+    LONG,
+    MOST_VALUES,
+    SHORTEST,
+    TEXT_MASK,
+    Hiding,
+    sensitive_values,
+)
 from ...sql import statement
 from .keyring import LATER, NoKey
 from .marking import store_mark
@@ -43,7 +52,13 @@ class Sealing:
 
     def shows(self, text: str) -> bool:
         """Whether a text has an encrypted value of the job."""
-        return self.seal is not None and self.hide(text) != text
+        if self.seal is None or (hidden := self.hide(text)) == text:
+            return False
+        if hidden != TEXT_MASK:
+            return True
+        # It is such a value, or there are so many that all of any text is masked.
+        values = values_of(self.hide)
+        return len(values) <= MOST_VALUES or quotes(text, values)
 
     def refuse_shown(self, what: str, text: str) -> None:
         """Raise InvalidStep for a text in the clear that has such a value."""
@@ -100,6 +115,27 @@ class Sealing:
             self.hide.arguments = (*self.hide.arguments, opened)
         self.opened_texts.append(text)
         self.hide.mask = None  # it is made anew
+
+
+def values_of(hide: Hiding) -> set[str]:
+    """Return the texts of all values that it masks."""
+    given = (each() if callable(each) else each for each in hide.arguments)
+    own = getattr(hide, "own", ())  # of the jobs of a call
+    return sensitive_values(hide.words, given).union(*map(values_of, own))
+
+
+def quotes(text: str, values: set[str]) -> bool:
+    """Whether a text has one of these values; a short one counts as a word."""
+    found = [value for value in values if value in text]
+    return any(
+        len(value) >= LONG
+        or value == text
+        or (
+            len(value) >= SHORTEST
+            and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
+        )
+        for value in found
+    )
 
 
 def as_secret(texts: list[str]) -> str:

@@ -67,14 +67,13 @@ def outcome_of(
 
 def backoff_of(job: ClaimedJob, options: Options, error: BaseException) -> float | None:
     """Return the seconds to wait before the next attempt; None if there is none."""
-    failures = job.failures + 1
     try:
-        return options.wait_after(failures, error)
+        return options.wait_after(job, error)
     except BaseException:
         logger.exception(
             "Backoff of task=%s failed, using the default", in_a_log(job.task)
         )
-        return Options().backoff(failures)
+        return Options().backoff(job.failures + 1)
 
 
 def unsuccessful(

@@ -189,12 +189,21 @@ def test_overview_shows_another_period():
 
 
 @pytest.mark.parametrize(
-    ("failed", "share"), [(0, "0%"), (3, "0.3%"), (10, "1%"), (512, "51%")]
+    ("failed", "of", "share"),
+    [
+        (0, 1_000, "0%"),
+        (1, 10_000, "<0.1%"),
+        (3, 1_000, "0.3%"),
+        (10, 1_000, "1%"),
+        (512, 1_000, "51%"),
+        (999, 1_000, "99%"),
+        (1_000, 1_000, "100%"),
+    ],
 )
-def test_overview_does_not_call_a_few_failures_none(failed, share):
-    make_figure(successful=1_000 - failed, failed=failed)
+def test_overview_does_not_call_a_few_failures_none(failed, of, share):
+    make_figure(successful=of - failed, failed=failed)
     page = text_of(operator("view_job").get(OVERVIEW))
-    assert f"{share} of the last hour" in page
+    assert f"{html.escape(share)} of the last hour" in page
 
 
 def test_charts_need_no_script_and_no_style():

@@ -191,8 +191,13 @@ def test_unknown_option_is_a_type_error():
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_attempt": 3}, {"queue_name": "x"}, {"unique": True, "on_conflict": "skip"}],
-    ids=["unknown", "of Django", "skip"],
+    [
+        {"max_attempt": 3},
+        {"queue_name": "x"},
+        {"unique": True, "on_conflict": "skip"},
+        {"chunk": 500},  # Django's task gets the arguments of one job
+    ],
+    ids=["unknown", "of Django", "skip", "chunk"],
 )
 def test_decorator_of_options_refuses_what_cannot_work(options):
     with pytest.raises(InvalidOption, match="@task_options"):

@@ -8,6 +8,7 @@ from django.test import override_settings
 
 from pgjobs import exponential, task_options
 from pgjobs.exceptions import InvalidTask as InvalidOption
+from pgjobs.exceptions import TaskTimeout, WorkerLost
 from pgjobs.models import Attempt, Job
 from pgjobs.queue import inserting, observing
 from tests.processes import drain
@@ -62,6 +63,26 @@ def test_backoff_that_returns_none_ends_the_attempts(seen):
     assert len(seen) == 1
 
 
+@override_settings(PGJOBS={"TIMEOUT_GRACE": 0.1})
+def test_backoff_is_asked_about_an_attempt_that_does_not_stop(seen):
+    result = run(proposed_tasks.hang)
+    assert (result.status, result.attempts) == (FAILED, 1)
+    ((error, failed),) = seen
+    assert (type(error), failed.id, failed.attempts) == (TaskTimeout, result.id, 1)
+    assert (failed.args, failed.metadata) == ([], {})
+
+
+def test_backoff_is_asked_about_a_process_that_died(seen):
+    result = run(proposed_tasks.die_with_its_process.using(metadata=TRACE))
+    assert (result.status, result.attempts) == (FAILED, 2)
+    lost = [failed for error, failed in seen if isinstance(error, WorkerLost)]
+    assert [(each.id, each.attempts) for each in lost] == [
+        (result.id, 1),
+        (result.id, 2),
+    ]
+    assert [each.metadata for each in lost] == [TRACE, TRACE]
+
+
 def no_parameter():
     return 1
 
@@ -74,8 +95,13 @@ def keyword_only(*, failures):
     return 1
 
 
+async def on_the_loop(exception, task_result):
+    return 1
+
+
 @pytest.mark.parametrize(
-    "backoff", [no_parameter, three, keyword_only, exponential, "5 s", None]
+    "backoff",
+    [no_parameter, three, keyword_only, on_the_loop, exponential, "5 s", None],
 )
 def test_backoff_that_takes_anything_else_is_refused_at_declaration(backoff):
     with pytest.raises(InvalidOption, match="backoff"):
@@ -188,9 +214,20 @@ def test_metadata_is_saved_when_the_task_says_so():
     assert result.metadata == {"changed": True, "last": 1}
 
 
-def test_metadata_that_is_no_json_fails_the_attempt_and_says_why():
-    result = run(proposed_tasks.spoil)
-    assert result.status == FAILED
+def test_metadata_of_an_atomic_task_is_rolled_back_with_the_rest(caplog):
+    result = run(proposed_tasks.change_and_break_the_transaction.using(metadata=TRACE))
+    assert (result.metadata, result.status) == (TRACE, FAILED)
+    assert "metadata" not in caplog.text
+
+
+def test_metadata_is_saved_again_whose_transaction_was_rolled_back():
+    result = run(proposed_tasks.save_in_what_is_rolled_back)
+    assert (result.metadata, result.status) == ({"changed": True}, FAILED)
+
+
+def test_metadata_that_is_no_json_fails_the_job_and_says_why():
+    result = run(proposed_tasks.spoil)  # again it would do what it has done
+    assert (result.status, result.attempts) == (FAILED, 1)
     assert "metadata cannot be stored" in Attempt.objects.get().message
 
 

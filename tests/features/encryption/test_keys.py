@@ -153,6 +153,38 @@ def test_threads_that_start_together_ask_the_callable_once(by_callable, monkeypa
     assert len(calls) == 1
 
 
+def test_threads_that_wait_for_a_callable_that_fails_do_not_ask_it_in_turn(
+    by_callable, monkeypatch
+):
+    together = threading.Barrier(4, timeout=10)
+    slow = threading.Event()
+    raised = []
+
+    def read(given):
+        calls.append(given)
+        slow.wait(0.2)
+        raise NoKey("the service is down")
+
+    monkeypatch.setattr(keyring, "read_keys", read)
+
+    def ask():
+        together.wait()
+        try:
+            keyring.keyring()
+        except NoKey as error:
+            raised.append(str(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(calls), raised) == (1, ["the service is down"] * 4)
+    with pytest.raises(NoKey):
+        keyring.keyring()
+    assert len(calls) == 2  # who comes later asks again
+
+
 def test_callable_that_fails_says_so_without_its_own_words(by_callable):
     found.clear()
     with pytest.raises(NoKey, match=r"of_service\(\) raised OSError") as caught:

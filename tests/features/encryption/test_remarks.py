@@ -6,12 +6,13 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from pgjobs import current_job, enqueue, publish, task
-from pgjobs.exceptions import InvalidTask
+from pgjobs.exceptions import InvalidStep, InvalidTask
 from pgjobs.features.django_tasks.adapter import AdapterOptions
 from pgjobs.features.encryption.remarks import in_the_clear
 from pgjobs.features.encryption.start import ask_for_keys
 from pgjobs.models import Job
 from pgjobs.reports.remarks import Seen
+from pgjobs.reports.secrets import MOST_VALUES
 from pgjobs.testing import assert_enqueued, refute_enqueued
 from tests.features.encryption import bodies
 from tests.features.encryption.bodies import IBAN
@@ -114,3 +115,20 @@ def test_name_or_id_that_would_show_the_value_is_refused(call, monkeypatch):
     assert job.status == "FAILED"
     assert "has the value of an encrypted argument" in job.reason
     assert IBAN not in whole_database()
+
+
+def test_name_is_taken_beside_more_values_than_a_text_is_searched_for(monkeypatch):
+    many = [f"value {number}" for number in range(MOST_VALUES + 1)]
+
+    def call(job, iban):
+        job.step("first", lambda: many)
+        job.step("second", lambda: None)
+        with pytest.raises(InvalidStep, match="The name of a step"):
+            job.step(f"for {many[0]}", lambda: None)
+
+    monkeypatch.setattr(bodies, "got", [])
+    monkeypatch.setattr(bodies, "body", call)
+    job = enqueue(bodies.pay, IBAN)
+    drain()
+    job.refresh_from_db()
+    assert (job.status, job.reason) == ("SUCCESSFUL", "")

@@ -14,6 +14,7 @@ from tests.features.encryption.keys import FIRST, SECOND, id_of, keys
 from tests.features.encryption.rows import whole_database
 from tests.processes import drain
 from tests.support.declared import store_definitions
+from tests.support.proposed_tasks import note_what_another_returned
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -193,6 +194,16 @@ def test_result_of_a_plain_job_is_encrypted_once_an_encrypted_one_waited_for_it(
     with keys(SECOND):
         drain()
         assert job.wait(timeout=5) == ends
+
+
+def test_metadata_with_an_encrypted_result_is_refused(monkeypatch):
+    other = enqueue(bodies.apay, IBAN)
+    result = note_what_another_returned.enqueue(other.pk)
+    drain()
+    result.refresh()
+    assert result.status == "FAILED"
+    assert "The metadata has the value of an encrypted" in result.errors[0].traceback
+    assert IBAN not in whole_database()
 
 
 def test_kept_steps_open_in_the_next_life(monkeypatch):

@@ -172,6 +172,15 @@ def test_what_follows_a_job_inherits_its_meta(settings):
     assert follower.meta == {"tenant": "acme", "parent_id": job.pk}
 
 
+@pytest.mark.usefixtures("defined")
+def test_what_follows_a_job_has_not_the_metadata_of_its_result():
+    job = enqueue(tasks.noop.using(on_success=care))
+    Job.objects.filter(pk=job.pk).update(meta={"tenant": "acme", "metadata": {"a": 1}})
+    drain()
+    (follower,) = followers()
+    assert follower.meta == {"tenant": "acme", "parent_id": job.pk}
+
+
 @pytest.mark.parametrize("name", ["", "x" * 201])
 def test_row_that_names_no_task_is_refused(name):
     with pytest.raises(IntegrityError, match="on_failure must be names of tasks"):

@@ -9,7 +9,7 @@
 --   that is taken where the task raises, a lock that only Python can name. A job
 --   without its key or its lock would run twice.
 --
--- A job with `meta` hands it on.
+-- A job with `meta` hands it on, but for the metadata of its result.
 CREATE OR REPLACE FUNCTION pgjobs_follow_up(job_id bigint, follow_up text, meta jsonb)
 RETURNS void LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -20,6 +20,7 @@ DECLARE
     longest_wait CONSTANT text := current_setting('lock_timeout');
     fault text;
 BEGIN
+    meta := meta - 'metadata';
     meta := CASE
         WHEN octet_length((meta || parent)::text) > 4000 THEN parent
         ELSE meta || parent
