@@ -195,6 +195,8 @@ class Claimer:
         self.in_flight = recorder.in_flight
         self.rule = FetchRule(self.options.poll, self.options.units is not None)
         self.capacity = capacity
+        for rule_of in entries("passing", "RULES"):
+            self.rule = rule_of(self)
         self.admitting = admitting
         self.upkeep = upkeep
         self.apply = apply  # called with what a step has changed
@@ -299,9 +301,6 @@ class Claimer:
         now = monotonic()
         processes = self.capacity.free_processes
         self.rule.fetched(fetch, claimed, room.slots, now, processes)
-        if not processes and type(self.rule) is FetchRule:  # isolated jobs may wait
-            for passing in entries("passing", "RULES"):
-                self.rule = passing(self.rule, self.capacity, self.connection, now)
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)

@@ -182,7 +182,11 @@ class FetchRule:
         if slots:
             self.plan(fetch, claimed, slots, now)
         if fetch.isolated and not processes:
-            self.wake()  # the next one goes past them
+            self.stopped_at_isolated()
+
+    def stopped_at_isolated(self) -> None:
+        """Go past the isolated job, for which no process is free, with the next one."""
+        self.wake()
 
     def plan(self, fetch: Fetch, claimed: Claimed, slots: int, now: float) -> None:
         """Decide when to fetch again."""

@@ -35,8 +35,8 @@ class PassingRule(FetchRule):
         """Whether the next fetch is of this rule; so many isolated jobs may begin."""
         return self.is_next or processes <= 0
 
-    def stopped_at_isolated(self, now: float) -> None:
-        """Look past them, but not after each one that begins.
+    def look_past(self, now: float) -> None:
+        """Look past isolated jobs, but not after each one that begins.
 
         If a look is due it comes next, also if a process is free by then: where
         isolated jobs are short, one mostly is.
@@ -102,17 +102,16 @@ def leaves(claimed: Claimed) -> bool:
 
 
 class EitherRule:
-    """The rule of a worker from its first fetch on that left it no free process.
+    """The rule of a worker that may lack processes for isolated jobs.
 
     Whichever of two rules decides about the next fetch stands for this one.
     """
 
-    def __init__(
-        self, plain: FetchRule, capacity: Capacity, connection: Any, now: float
-    ) -> None:
+    def __init__(self, plain: FetchRule, capacity: Capacity, connection: Any) -> None:
         self.plain = plain
         self.passing = PassingRule(plain.poll, plain.minds_units, connection)
-        self.passing.stopped_at_isolated(now)
+        self.passing.look_past(-inf)
+        self.used = plain  # the rule that made the latest fetch
         self.capacity = capacity
 
     def __getattr__(self, name: str) -> Any:
@@ -165,7 +164,32 @@ class EitherRule:
         """
         self.used.fetched(fetch, claimed, slots, now, processes)
         if fetch.isolated and not processes:
-            self.passing.stopped_at_isolated(now)
+            self.passing.look_past(now)
 
 
-RULES = (EitherRule,)
+class WatchingRule(FetchRule):
+    """A plain rule, which lets another one take its place once it is needed."""
+
+    def __init__(self, claimer: Any) -> None:
+        super().__init__(claimer.rule.poll, claimer.rule.minds_units)
+        self.claimer = claimer
+
+    def stopped_at_isolated(self) -> None:
+        super().stopped_at_isolated()
+        if self.claimer.rule is self:
+            self.claimer.rule = either_of(self.claimer)
+
+
+def either_of(claimer: Any) -> EitherRule:
+    return EitherRule(claimer.rule, claimer.capacity, claimer.connection)
+
+
+def rule_of(claimer: Any) -> Any:
+    """Return the rule of a new worker, which has a plain one."""
+    if not claimer.capacity.processes:
+        return either_of(claimer)
+    is_enough = claimer.capacity.processes >= claimer.options.slots
+    return claimer.rule if is_enough else WatchingRule(claimer)
+
+
+RULES = (rule_of,)

@@ -120,10 +120,10 @@ def test_late_commit_stands_behind_the_cursors(crowd):
 
 def test_what_came_in_is_looked_for_next_even_if_a_process_is_free(crowd):
     fetches = Fetches().settle()
-    fetches.rule.stopped_at_isolated(fetches.now)
+    fetches.rule.look_past(fetches.now)
     assert not fetches.rule.decides(1), "it has just looked"
     fetches.rule.wake()
-    fetches.rule.stopped_at_isolated(fetches.now)
+    fetches.rule.look_past(fetches.now)
     assert fetches.rule.decides(1)
     fetches.look()
     assert not fetches.rule.decides(1)
@@ -145,12 +145,12 @@ def either() -> EitherRule:
     enqueue_many([isolated.add.bind(1)] * 3)
     capacity = cast(Any, SimpleNamespace(free_processes=1))
     fetches = Fetches()
-    either = EitherRule(FetchRule(POLL), capacity, fetches, fetches.now)
+    either = EitherRule(FetchRule(POLL), capacity, fetches)
     fetches.rule = either.passing
     fetches.look()
     assert either.passing.is_empty, "it has passed over all"
     fetches.now = either.passing.rests_until
-    either.passing.stopped_at_isolated(fetches.now)
+    either.passing.look_past(fetches.now)
     assert either.passing.decides(1)
     return either
 
