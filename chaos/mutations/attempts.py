@@ -9,7 +9,9 @@ BUGS = [
         (
             (
                 """WHERE id = ANY (%(ids)s::bigint[])
-                AND lease_token = ANY (%(lease_tokens)s::bigint[])
+                AND lease_token = (%(lease_tokens)s::bigint[])[
+                    width_bucket(id, %(ids)s::bigint[])
+                ]
                 AND worker_id = %(worker_id)s""",
                 "WHERE id = ANY (%(ids)s::bigint[]) AND worker_id IS NOT NULL",
             ),

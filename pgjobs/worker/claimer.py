@@ -299,8 +299,7 @@ class Claimer:
             # A worker that cannot listen hears of no job that waits.
             self.admitting.expect()
         now = monotonic()
-        processes = self.capacity.free_processes
-        self.rule.fetched(fetch, claimed, room.slots, now, processes)
+        self.rule.fetched(fetch, claimed, room.slots, now, self.capacity.free_processes)
         promotion = self.upkeep.promotion
         if claimed.next_due is not None or promotion.overdue.since is not None:
             promotion.expect_in(claimed.next_due, now)

@@ -14,5 +14,7 @@ SET status = 'SUCCESSFUL',
     worker_id = NULL,
     worker_name = %(worker_name)s
 WHERE id = ANY (%(ids)s::bigint[])
-    AND lease_token = (%(lease_tokens)s::bigint[])[width_bucket(id, %(ids)s::bigint[])]
+    AND lease_token = (%(lease_tokens)s::bigint[])[
+        width_bucket(id, %(ids)s::bigint[])
+    ]
     AND worker_id = %(worker_id)s
