@@ -35,7 +35,7 @@ class PassingRule(FetchRule):
         """Whether the next fetch is of this rule; so many isolated jobs may begin."""
         return self.is_next or processes <= 0
 
-    def look_past(self, now: float) -> None:
+    def pass_isolated(self, now: float) -> None:
         """Look past isolated jobs, but not after each one that begins.
 
         If a look is due it comes next, also if a process is free by then: where
@@ -110,7 +110,7 @@ class EitherRule:
     def __init__(self, plain: FetchRule, capacity: Capacity, connection: Any) -> None:
         self.plain = plain
         self.passing = PassingRule(plain.poll, plain.minds_units, connection)
-        self.passing.look_past(-inf)
+        self.passing.pass_isolated(-inf)
         self.used = plain  # the rule that made the latest fetch
         self.capacity = capacity
 
@@ -164,7 +164,7 @@ class EitherRule:
         """
         self.used.fetched(fetch, claimed, slots, now, processes)
         if fetch.isolated and not processes:
-            self.passing.look_past(now)
+            self.passing.pass_isolated(now)
 
 
 class WatchingRule(FetchRule):

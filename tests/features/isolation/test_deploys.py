@@ -49,6 +49,7 @@ def test_worker_without_processes_runs_such_jobs_once_no_task_is_isolated(monkey
         if not each.options.isolated
     }
     monkeypatch.setattr(registry, "tasks", plain)
+    monkeypatch.setattr(registry, "sources", [])
     waiting_as_isolated(3)
     drain(slots=2, isolated=0)
     assert results(own_pid) == [os.getpid()] * 3

@@ -120,10 +120,10 @@ def test_late_commit_stands_behind_the_cursors(crowd):
 
 def test_what_came_in_is_looked_for_next_even_if_a_process_is_free(crowd):
     fetches = Fetches().settle()
-    fetches.rule.look_past(fetches.now)
+    fetches.rule.pass_isolated(fetches.now)
     assert not fetches.rule.decides(1), "it has just looked"
     fetches.rule.wake()
-    fetches.rule.look_past(fetches.now)
+    fetches.rule.pass_isolated(fetches.now)
     assert fetches.rule.decides(1)
     fetches.look()
     assert not fetches.rule.decides(1)
@@ -150,18 +150,22 @@ def either() -> EitherRule:
     fetches.look()
     assert either.passing.is_empty, "it has passed over all"
     fetches.now = either.passing.rests_until
-    either.passing.look_past(fetches.now)
+    either.passing.pass_isolated(fetches.now)
     assert either.passing.decides(1)
     return either
 
 
-def test_drain_does_not_end_at_isolated_jobs_because_a_look_past_them_is_next(either):
+def test_drain_does_not_end_at_isolated_jobs_because_a_pass_isolated_them_is_next(
+    either,
+):
     assert not either.is_empty
     either.capacity.free_processes = 0
     assert either.is_empty
 
 
-def test_look_past_isolated_jobs_that_fails_keeps_none_of_them_from_beginning(either):
+def test_pass_isolated_isolated_jobs_that_fails_keeps_none_of_them_from_beginning(
+    either,
+):
     now = either.passing.rests_until
     fetch = either.next_fetch(4, now)
     assert not fetch.isolated
