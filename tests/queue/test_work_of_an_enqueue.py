@@ -120,7 +120,7 @@ def calls_in(run) -> int:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="needs sys.monitoring")
-@pytest.mark.parametrize(("number", "most"), [(1, 160), (100, 2_400)])
+@pytest.mark.parametrize(("number", "most"), [(1, 200), (100, 2_600)])
 def test_enqueue_calls_few_functions(number, most):
     def run():
         if number == 1:
