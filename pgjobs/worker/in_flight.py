@@ -69,12 +69,12 @@ class InFlight:
 
     def slots_without(self, outcomes: Sequence[Outcome] = ()) -> int:
         """Return how many slots are taken once these outcomes are stored."""
-        companions = self.companions
         if not (self.locked or self.failing):  # as in most passes
-            own = [each for each in outcomes if each.lease_token not in companions]
-            return len(self.jobs) - len(companions) - len(own)
+            if self.companions:
+                outcomes = [e for e in outcomes if e.lease_token not in self.companions]
+            return len(self.jobs) - len(self.companions) - len(outcomes)
         stored = {outcome.lease_token for outcome in outcomes}
-        held = self.jobs.keys() - companions - stored
+        held = self.jobs.keys() - self.companions - stored
         # Jobs whose outcomes cannot be stored take no slot.
         return len(held) - min(len(self.kept - self.companions), MOST_KEPT)
 
