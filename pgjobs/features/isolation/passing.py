@@ -114,10 +114,15 @@ class EitherRule:
         self.used = plain  # the rule that made the latest fetch
         self.capacity = capacity
 
+    @property
+    def deciding(self) -> FetchRule:
+        """The rule that decides about the next fetch."""
+        is_passing = self.passing.decides(self.capacity.free_processes)
+        return self.passing if is_passing else self.plain
+
     def __getattr__(self, name: str) -> Any:
         """Return what the rule has that decides."""
-        is_passing = self.passing.decides(self.capacity.free_processes)
-        return getattr(self.passing if is_passing else self.plain, name)
+        return getattr(self.deciding, name)
 
     @property
     def is_empty(self) -> bool:
@@ -140,8 +145,7 @@ class EitherRule:
 
     def next_fetch(self, *how: Any) -> Fetch:
         """Return the next fetch, and remember whose it is."""
-        is_passing = self.passing.decides(self.capacity.free_processes)
-        self.used = self.passing if is_passing else self.plain
+        self.used = self.deciding
         return self.used.next_fetch(*how)
 
     def can_do_without(self, *how: Any) -> bool:
