@@ -1,7 +1,6 @@
 """What a running job encrypts and opens by itself: what its features store."""
 
 import json
-import re
 from functools import partial
 from typing import Any
 
@@ -10,11 +9,10 @@ from ...conf import settings
 from ...exceptions import EncryptionError, Fail, InvalidStep, LeaseLost, Snooze
 from ...queue.statements import execute_on
 from ...reports.secrets import (
-    LONG,
     MOST_VALUES,
-    SHORTEST,
     TEXT_MASK,
     Hiding,
+    hiding_values,
     sensitive_values,
 )
 from ...sql import statement
@@ -125,17 +123,8 @@ def values_of(hide: Hiding) -> set[str]:
 
 
 def quotes(text: str, values: set[str]) -> bool:
-    """Whether a text has one of these values; a short one counts as a word."""
-    found = [value for value in values if value in text]
-    return any(
-        len(value) >= LONG
-        or value == text
-        or (
-            len(value) >= SHORTEST
-            and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
-        )
-        for value in found
-    )
+    """Whether a text has one of these values, of which it may have few."""
+    return hiding_values(value for value in values if value in text)(text) != text
 
 
 def as_secret(texts: list[str]) -> str:
