@@ -132,6 +132,7 @@ class Loop:
             self.announcer,
             self.apply,
         )
+        self.make_chores()
         self.capacity = Capacity(
             options,
             self.executor,
@@ -140,7 +141,6 @@ class Loop:
             heartbeat=self.heartbeat,
             admitting=self.admitting,
         )
-        self.make_chores()
         self.claimer = Claimer(
             session,
             self.recorder,
