@@ -28,6 +28,7 @@ from .declare import (
 from .task_lookup import declared_paths, find_declared, import_declared, is_importable
 
 EXTRAS = DECLARABLE | PER_JOB | {ON_COMMIT}
+USABLE = EXTRAS | PROPOSED  # by `.using`, which refuses some of them with the cure
 # Settings of a backend that are discussed for Django. OPTIONS counts more.
 PROPOSED_SETTINGS = {
     "MAX_ATTEMPTS": "max_attempts",
@@ -66,8 +67,7 @@ class PgJobsTask(Task):
         of pgjobs that belong to a job. None leaves an option as it is.
         """
         changes = {name: value for name, value in changes.items() if value is not None}
-        extras = EXTRAS | PROPOSED
-        given = {name: changes.pop(name) for name in extras & changes.keys()}
+        given = {name: changes.pop(name) for name in USABLE & changes.keys()}
         if wrong := given.keys() - PER_JOB - PROPOSED:
             raise InvalidTask(
                 f".using has no option {', '.join(sorted(map(repr, wrong)))}: it "
