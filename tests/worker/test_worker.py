@@ -213,7 +213,7 @@ def test_locked_job_is_looked_for_less_and_less_and_runs_when_it_is_free(path, d
         with locked(job), statements_of_workers() as executed:
             worker = stack.enter_context(WorkerThread(poll=600))
             wait_for(lambda: is_patient(worker.loop), "it is patient")
-            assert executed.count("loop record_and_claim") < 15
+            assert executed.count("loop record_and_claim") < 10
         wait_for_status(job, "SUCCESSFUL", timeout=SOON)
 
 
